@@ -1,0 +1,42 @@
+"""How bad input is reported and how a solve ended."""
+
+import equinox as eqx
+
+
+class FgmbsError(Exception):
+    """Base of every error that fgmbs raises on purpose."""
+
+
+class DescriptionError(FgmbsError, ValueError):
+    """A mechanism or experiment file cannot be meant as written.
+
+    Attributes:
+        faults: One line per fault, each `file:line:column: key.path: expected …; found …`.
+    """
+
+    def __init__(self, faults: list[str]):
+        self.faults = list(faults)
+        super().__init__("\n".join(self.faults))
+
+
+class ArgumentError(FgmbsError, ValueError):
+    """An argument of a public call cannot be meant; names the argument, the value found and what is accepted."""
+
+
+class AssemblyError(FgmbsError, ValueError):
+    """A mechanism cannot be put together; says how far it got and which constraint stays open."""
+
+
+class SolveError(FgmbsError, RuntimeError):
+    """A solve did not converge; says which step or member, how it ended and what to try."""
+
+
+class Status(eqx.Enumeration):
+    """How an iteration ended."""
+
+    running = "has not ended yet"
+    converged = "converged: the predicted step is below the tolerance"
+    stalled = "stalled: no damping gives a step that lowers the cost"
+    iteration_limit = "reached the iteration limit before the tolerance"
+    non_finite = "the residual is not finite at the starting point"
+    not_assembled = "the starting point does not satisfy the constraints"

@@ -1,0 +1,83 @@
+"""What every family of mechanisms answers."""
+
+import abc
+from typing import Self
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
+
+
+class AbstractMechanism(eqx.Module):
+    """A mechanism: array leaves are its physical parameters, everything else is static topology.
+
+    Coordinates are a vector space here (`retract` is +); a family whose configurations are not overrides `retract`,
+    `local`, `constraint_jacobian` and `constraint_bias`.
+    """
+
+    coordinate_names: eqx.AbstractVar[tuple[str, ...]]
+    reference: eqx.AbstractVar[Float[Array, " n"]]
+    """A configuration near which the mechanism is meant to be assembled; its branch is the default one [m, rad]."""
+
+    @property
+    def n(self) -> int:
+        """Number of coordinates."""
+        return len(self.coordinate_names)
+
+    @property
+    def nv(self) -> int:
+        """Number of velocities."""
+        return self.n
+
+    @property
+    def m(self) -> int:
+        """Number of constraint rows, redundant ones included."""
+        return jax.eval_shape(self.constraints, self.reference, jax.ShapeDtypeStruct((), self.reference.dtype)).shape[0]
+
+    @abc.abstractmethod
+    def evaluated(self) -> Self:
+        """The same mechanism with all derived quantities computed; call it once, before a loop."""
+
+    @abc.abstractmethod
+    def constraints(self, q: Coordinates, t: Scalar) -> Constraints:
+        """Holonomic constraints Φ(q, t) [m², m, rad]. [Blanco21] eq. (1)"""
+
+    @abc.abstractmethod
+    def mass_matrix(self, q: Coordinates) -> Float[Array, "nv nv"]:
+        """Mass matrix M(q); singular where a coordinate carries no mass of its own."""
+
+    @abc.abstractmethod
+    def forces(self, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:
+        """Generalized forces Q that need no command: gravity, springs, dampers, friction, applied forces [N, N·m]."""
+
+    @abc.abstractmethod
+    def potential(self, q: Coordinates) -> Scalar:
+        """Potential energy of gravity and springs [J]."""
+
+    def constraint_jacobian(self, q: Coordinates, t: Scalar) -> Float[Array, "m nv"]:
+        """Φ_q."""
+        return jax.jacfwd(self.constraints)(q, t)
+
+    def constraint_rate(self, q: Coordinates, dq: Velocities, t: Scalar) -> Constraints:
+        """dΦ/dt = Φ_q dq + Φ_t. [Blanco21] eq. (2)"""
+        return _rate(self.constraints, q, dq, t)
+
+    def constraint_bias(self, q: Coordinates, dq: Velocities, t: Scalar) -> Constraints:
+        """c = −Φ̇_q dq − Φ̇_t, so that Φ_q ddq = c. [Blanco21] eq. (3)"""
+        # c is minus the second time derivative of Φ along the motion without acceleration.
+        return -_rate(lambda q, t: self.constraint_rate(q, dq, t), q, dq, t)
+
+    def retract(self, q: Coordinates, v: Velocities) -> Coordinates:
+        """q ⊞ v."""
+        return q + v
+
+    def local(self, q0: Coordinates, q1: Coordinates) -> Velocities:
+        """The v with retract(q0, v) = q1."""
+        return q1 - q0
+
+
+def _rate(function, q, dq, t):
+    t = jax.numpy.asarray(t, dtype=q.dtype)
+    return jax.jvp(function, (q, t), (dq, jax.numpy.ones_like(t)))[1]
