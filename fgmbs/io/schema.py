@@ -1,0 +1,279 @@
+"""The description of a planar mechanism: what a mechanism file says, checked piece by piece, frozen and hashable.
+
+Points and bodies are referred to by index, coordinates by name. Expressions stay texts, so that a mechanism follows
+its parameters; `fgmbs.io.scopes` gives them values. What only the whole can show (names, indices, geometry) is
+checked in `fgmbs.io.checks`. All numbers are in SI units, angles in radians.
+"""
+
+import functools
+import keyword
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+
+from fgmbs.io.expressions import CONSTANTS, FUNCTIONS, Expr, as_number, parse
+
+
+def _expression(value: Any) -> Any:
+    """A finite float, or the text of an expression."""
+    if isinstance(value, bool):
+        raise ValueError(f"the truth value {str(value).lower()} (YAML reads on, off, yes and no as truth values)")
+    if isinstance(value, str):
+        if (number := as_number(value)) is None:
+            parse(value)
+            return value
+        value = number
+    if not isinstance(value, (int, float)):
+        raise ValueError(_plain(value))
+    if not math.isfinite(value):
+        raise ValueError(f"{value}, which is not finite")
+    return float(value)
+
+
+def _name(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError(f"{_plain(value)}, which is not a text; put it in quotes")
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError(f"'{value}'; a name has letters, digits and _ and starts with a letter")
+    if keyword.iskeyword(value) or value in FUNCTIONS or value in CONSTANTS or value == "t":
+        raise ValueError(f"'{value}', which is reserved")
+    return value
+
+
+def _plain(value: Any) -> str:
+    """A value as the reader of a file would call it."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return f"the truth value {str(value).lower()}"
+        case Mapping():
+            return f"a mapping of {', '.join(map(str, value)) or 'nothing'}"
+        case list() | tuple():
+            return f"a list of {len(value)}"
+    return repr(value)
+
+
+def _items(value: Any) -> Any:
+    return tuple(value.items()) if isinstance(value, Mapping) else value
+
+
+Expression = Annotated[Expr, BeforeValidator(_expression)]
+Name = Annotated[str, BeforeValidator(_name)]
+Index = Annotated[int, Field(strict=True, ge=0)]
+Pair = tuple[Index, Index]
+Vector = tuple[Expression, Expression]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class _Named(_Model):
+    name: Name | None = None
+
+
+class PointDescription(_Named):
+    """A point as drawn; a free point has two coordinates."""
+
+    x: Expression
+    y: Expression
+    fixed: Annotated[bool, Field(strict=True)] = False
+
+
+class BodyDescription(_Named):
+    """A rigid body in the frame from its first to its second point."""
+
+    points: Annotated[tuple[Index, ...], Field(min_length=2)]
+    length: Expression = "auto"
+    """Distance of its two points; `auto` is the distance as drawn. Ignored with three and more points."""
+    mass: Expression
+    I0: Expression
+    """Moment of inertia about the first point [kg·m²]."""
+    cog: Vector
+    """Centre of mass in the frame whose x axis runs from the first to the second point [m]."""
+
+
+class AbsoluteAngleDescription(_Named):
+    """Angle of the link i → j from +X, counter-clockwise."""
+
+    type: Literal["RelativeAngleAbsoluteDOF"]
+    points: Pair
+
+
+class RelativeAngleDescription(_Named):
+    """Angle of the link k → l minus angle of the link i → j."""
+
+    type: Literal["RelativeAngleDOF"]
+    points: tuple[Pair, Pair]
+
+
+AngleDescription = AbsoluteAngleDescription | RelativeAngleDescription
+
+
+class DistanceDescription(_Named):
+    """A constant distance of two points."""
+
+    type: Literal["distance"]
+    points: Pair
+    length: Expression = "auto"
+
+
+class FixedSliderDescription(_Named):
+    """A point on the fixed line through two positions. [Blanco21] eq. (42)"""
+
+    type: Literal["fixed_slider"]
+    point: Index
+    line: tuple[Vector, Vector]
+
+
+class MobileSliderDescription(_Named):
+    """A point on the line through two other points. [Blanco21] eq. (43)"""
+
+    type: Literal["mobile_slider"]
+    point: Index
+    line: Pair
+
+
+class RigidDescription(_Named):
+    """A point k rigidly attached to the frame of i → j: r_k = r_i + a e + b e⊥, e the unit vector from i to j."""
+
+    type: Literal["rigid"]
+    points: Pair
+    point: Index
+    offset: Vector | Literal["auto"] = "auto"
+
+
+class GearDescription(_Named):
+    """angle_a − ratio angle_b = offset; `auto` is the offset as drawn."""
+
+    type: Literal["gear"]
+    angles: tuple[Name, Name]
+    ratio: Expression
+    offset: Expression = "auto"
+
+
+class MotionDescription(_Named):
+    """A coordinate that follows a function of the time `t`."""
+
+    type: Literal["motion"]
+    coordinate: Name
+    value: Expression
+
+
+ConstraintDescription = (
+    DistanceDescription
+    | FixedSliderDescription
+    | MobileSliderDescription
+    | RigidDescription
+    | GearDescription
+    | MotionDescription
+)
+
+
+class SpringDescription(_Named):
+    """A linear spring between two points."""
+
+    points: Pair
+    stiffness: Expression
+    free_length: Expression = "auto"
+
+
+class AngularSpringDescription(_Named):
+    """A linear spring on an angle."""
+
+    angle: Name
+    stiffness: Expression
+    free_angle: Expression = "auto"
+
+
+class DamperDescription(_Named):
+    """A viscous damper between two points, along their line."""
+
+    points: Pair
+    damping: Expression
+
+
+class AngularDamperDescription(_Named):
+    """Viscous friction on an angle."""
+
+    angle: Name
+    damping: Expression
+
+
+class PointForceDescription(_Named):
+    """A force on a point in the fixed frame; may depend on the time `t`."""
+
+    point: Index
+    force: Vector
+
+
+class AngleTorqueDescription(_Named):
+    """A torque on an angle; may depend on the time `t`."""
+
+    angle: Name
+    torque: Expression
+
+
+class BodyTorqueDescription(_Named):
+    """A torque on a body, counter-clockwise; may depend on the time `t`."""
+
+    body: Index
+    torque: Expression
+
+
+def _kind(value: Any) -> str:
+    """Which alternative of a spring, damper or force is meant."""
+    keys = value if isinstance(value, Mapping) else type(value).model_fields if isinstance(value, BaseModel) else ()
+    return next((key for key in ("angle", "body", "point", "points") if key in keys), "points")
+
+
+def _force_kind(value: Any) -> str:
+    return "point" if (kind := _kind(value)) == "points" else kind
+
+
+def _alternatives(first: type, second: type) -> Any:
+    return Annotated[Annotated[first, Tag("points")] | Annotated[second, Tag("angle")], Discriminator(_spring_kind)]
+
+
+def _spring_kind(value: Any) -> str:
+    return "angle" if _kind(value) == "angle" else "points"
+
+
+AnySpringDescription = _alternatives(SpringDescription, AngularSpringDescription)
+AnyDamperDescription = _alternatives(DamperDescription, AngularDamperDescription)
+ForceDescription = Annotated[
+    Annotated[PointForceDescription, Tag("point")]
+    | Annotated[AngleTorqueDescription, Tag("angle")]
+    | Annotated[BodyTorqueDescription, Tag("body")],
+    Discriminator(_force_kind),
+]
+
+
+class MechanismDescription(_Named):
+    """A planar mechanism. Its coordinates: x, y of every free point in file order, then the relative coordinates."""
+
+    parameters: Annotated[tuple[tuple[Name, Expression], ...], BeforeValidator(_items)] = ()
+    gravity: Vector = (0.0, -9.81)
+    points: Annotated[tuple[PointDescription, ...], Field(min_length=1)]
+    planar_bodies: tuple[BodyDescription, ...] = ()
+    relative_coordinates: tuple[Annotated[AngleDescription, Field(discriminator="type")], ...] = ()
+    constraints: tuple[Annotated[ConstraintDescription, Field(discriminator="type")], ...] = ()
+    springs: tuple[AnySpringDescription, ...] = ()
+    dampers: tuple[AnyDamperDescription, ...] = ()
+    forces: tuple[ForceDescription, ...] = ()
+    initial_velocities: Annotated[tuple[tuple[Name, Expression], ...], BeforeValidator(_items)] = ()
+
+    @functools.cached_property
+    def coordinate_names(self) -> tuple[str, ...]:
+        """Names of q: `x1`, `y1` or `x_NAME`, `y_NAME` of free points, then angles by name or `q{index in q}`."""
+        names: list[str] = []
+        for i, point in enumerate(self.points):
+            if not point.fixed:
+                names += [f"x_{point.name}", f"y_{point.name}"] if point.name else [f"x{i}", f"y{i}"]
+        for angle in self.relative_coordinates:
+            names.append(angle.name or f"q{len(names)}")
+        return tuple(names)
