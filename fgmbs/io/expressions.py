@@ -9,6 +9,7 @@ arrays and tracers the same text becomes differentiable operations.
 import ast
 import difflib
 import functools
+import graphlib
 import math
 import operator
 import re
@@ -127,7 +128,7 @@ def _allow(node: ast.AST, source: str) -> None:
             return
         case ast.operator() | ast.unaryop():
             raise ExpressionError(f"'{source}', which uses an operator other than + - * / ^")
-        case ast.Constant(value=value) if found is not None and _DECIMAL.fullmatch(found):
+        case ast.Constant() if found is not None and _DECIMAL.fullmatch(found):
             node.value = float(found)
             if not math.isfinite(node.value):
                 raise ExpressionError(f"'{found}', which is beyond the largest number, 1.8e308")
@@ -146,7 +147,7 @@ def _allow(node: ast.AST, source: str) -> None:
 
 def names_in(expr: Expr) -> frozenset[str]:
     """Names that an expression needs; constants and functions are not among them."""
-    if isinstance(expr, (int, float)):
+    if not isinstance(expr, str):
         return frozenset()
     nodes = list(ast.walk(parse(expr)))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -184,20 +185,25 @@ def evaluate(expr: Expr | Number, names: Mapping[str, Number]) -> Number:
 
 
 def find_cycle(definitions: Mapping[str, Expr | Number]) -> tuple[str, ...] | None:
-    """A chain of names each of which needs the next, its first name repeated at its end; None if there is none."""
-    done: set[str] = set()
+    """Names each of which needs the next, the first repeated at the end; None if no definition needs itself."""
+    try:
+        graphlib.TopologicalSorter(_needs(definitions)).prepare()
+    except graphlib.CycleError as error:
+        names = error.args[1][:0:-1]
+        start = min(range(len(names)), key=lambda k: list(definitions).index(names[k]))
+        return (*names[start:], *names[:start], names[start])
+    return None
 
-    def visit(name: str, path: tuple[str, ...]) -> tuple[str, ...] | None:
-        if name in path:
-            return (*path[path.index(name) :], name)
-        if name in done or name not in definitions:
-            return None
-        needed = _needed(definitions[name])
-        cycle = next((c for c in (visit(other, (*path, name)) for other in needed) if c), None)
-        done.add(name)
-        return cycle
 
-    return next((cycle for cycle in (visit(name, ()) for name in definitions) if cycle), None)
+def order(definitions: Mapping[str, Expr | Number]) -> tuple[str, ...]:
+    """Names of definitions, each after those it needs.
+
+    Raises:
+        ExpressionError: A cycle 'a → b → a'.
+    """
+    if cycle := find_cycle(definitions):
+        raise ExpressionError(f"{' → '.join(cycle)}, a definition that needs itself")
+    return tuple(graphlib.TopologicalSorter(_needs(definitions)).static_order())
 
 
 def resolve(definitions: Mapping[str, Expr | Number], known: Mapping[str, Number]) -> dict[str, Number]:
@@ -206,26 +212,17 @@ def resolve(definitions: Mapping[str, Expr | Number], known: Mapping[str, Number
     Raises:
         ExpressionError: As `evaluate`, or a cycle 'a → b → a'.
     """
-    if cycle := find_cycle(definitions):
-        raise ExpressionError(f"{' → '.join(cycle)}, a definition that needs itself")
-    values: dict[str, Number] = dict(known)
-
-    def settle(name: str) -> None:
-        for other in _needed(definitions[name]):
-            if other in definitions and other not in settled:
-                settle(other)
-        values[name] = evaluate(definitions[name], values if name not in known else {**values})
-        settled.add(name)
-
-    settled: set[str] = set()
-    for name in definitions:
-        if name not in settled:
-            settle(name)
+    values = dict(known)
+    for name in order(definitions):
+        values[name] = evaluate(definitions[name], values)
     return {name: values[name] for name in definitions}
 
 
-def _needed(definition: Expr | Number) -> list[str]:
-    return sorted(names_in(definition)) if isinstance(definition, str) else []
+def _needs(definitions: Mapping[str, Expr | Number]) -> dict[str, list[str]]:
+    return {
+        name: [n for n in sorted(names_in(expr)) if n in definitions] if isinstance(expr, str) else []
+        for name, expr in definitions.items()
+    }
 
 
 def unknown_name(name: str, expr: Expr, names: Iterable[str]) -> str:

@@ -10,55 +10,67 @@ import keyword
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
 
-from fgmbs.io.expressions import CONSTANTS, FUNCTIONS, Expr, as_number, parse
+from fgmbs.io.expressions import CONSTANTS, FUNCTIONS, Expr, ExpressionError, as_number, parse
 
 
 def _expression(value: Any) -> Any:
     """A finite float, or the text of an expression."""
-    if isinstance(value, bool):
-        raise ValueError(f"the truth value {str(value).lower()} (YAML reads on, off, yes and no as truth values)")
     if isinstance(value, str):
         if (number := as_number(value)) is None:
-            parse(value)
+            try:
+                parse(value)
+            except ExpressionError as error:
+                raise _refuse("expression", str(error)) from None
             return value
         value = number
-    if not isinstance(value, (int, float)):
-        raise ValueError(_plain(value))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _refuse("expression", plain(value))
     if not math.isfinite(value):
-        raise ValueError(f"{value}, which is not finite")
+        raise _refuse("expression", f"{value}, which is not finite")
     return float(value)
 
 
 def _name(value: Any) -> Any:
     if not isinstance(value, str):
-        raise ValueError(f"{_plain(value)}, which is not a text; put it in quotes")
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-        raise ValueError(f"'{value}'; a name has letters, digits and _ and starts with a letter")
+        raise _refuse("name", f"{plain(value)}, which is not a text; put it in quotes")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", value):
+        raise _refuse("name", f"'{value}'; a name has letters, digits and _ and starts with a letter")
     if keyword.iskeyword(value) or value in FUNCTIONS or value in CONSTANTS or value == "t":
-        raise ValueError(f"'{value}', which is reserved")
+        raise _refuse("name", f"'{value}', which means something else in expressions")
     return value
 
 
-def _plain(value: Any) -> str:
+def _items(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple(value.items())
+    if isinstance(value, tuple):
+        return value
+    raise _refuse("mapping", plain(value))
+
+
+def _refuse(kind: str, found: str) -> PydanticCustomError:
+    return PydanticCustomError(kind, "{found}", {"found": found})  # pyright: ignore[reportArgumentType]
+
+
+def plain(value: Any) -> str:
     """A value as the reader of a file would call it."""
     match value:
         case None:
             return "nothing"
         case bool():
-            return f"the truth value {str(value).lower()}"
+            return f"the truth value {str(value).lower()} (YAML 1.1 reads on, off, yes and no as truth values)"
         case Mapping():
-            return f"a mapping of {', '.join(map(str, value)) or 'nothing'}"
+            return f"a mapping of ({', '.join(map(str, value))})"
         case list() | tuple():
             return f"a list of {len(value)}"
-    return repr(value)
-
-
-def _items(value: Any) -> Any:
-    return tuple(value.items()) if isinstance(value, Mapping) else value
+        case str():
+            return f"'{value}'"
+    return str(value)
 
 
 Expression = Annotated[Expr, BeforeValidator(_expression)]
@@ -144,7 +156,10 @@ class RigidDescription(_Named):
     type: Literal["rigid"]
     points: Pair
     point: Index
-    offset: Vector | Literal["auto"] = "auto"
+    offset: Annotated[
+        Annotated[Vector, Tag("by value")] | Annotated[Literal["auto"], Tag("by drawing")],
+        Discriminator(lambda value: "by drawing" if value == "auto" else "by value"),
+    ] = "auto"
 
 
 class GearDescription(_Named):
@@ -225,32 +240,20 @@ class BodyTorqueDescription(_Named):
     torque: Expression
 
 
-def _kind(value: Any) -> str:
-    """Which alternative of a spring, damper or force is meant."""
-    keys = value if isinstance(value, Mapping) else type(value).model_fields if isinstance(value, BaseModel) else ()
-    return next((key for key in ("angle", "body", "point", "points") if key in keys), "points")
+def _tagged(**alternatives: type) -> Any:
+    """Entries told apart by the one key, of those named here, that they have; the first if none."""
+
+    def tag(value: Any) -> str:
+        keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
+        return f"by {next((key for key in reversed(alternatives) if key in keys), next(iter(alternatives)))}"
+
+    members = tuple(Annotated[model, Tag(f"by {key}")] for key, model in alternatives.items())
+    return Annotated[Union[members], Discriminator(tag)]  # noqa: UP007 - members are built here
 
 
-def _force_kind(value: Any) -> str:
-    return "point" if (kind := _kind(value)) == "points" else kind
-
-
-def _alternatives(first: type, second: type) -> Any:
-    return Annotated[Annotated[first, Tag("points")] | Annotated[second, Tag("angle")], Discriminator(_spring_kind)]
-
-
-def _spring_kind(value: Any) -> str:
-    return "angle" if _kind(value) == "angle" else "points"
-
-
-AnySpringDescription = _alternatives(SpringDescription, AngularSpringDescription)
-AnyDamperDescription = _alternatives(DamperDescription, AngularDamperDescription)
-ForceDescription = Annotated[
-    Annotated[PointForceDescription, Tag("point")]
-    | Annotated[AngleTorqueDescription, Tag("angle")]
-    | Annotated[BodyTorqueDescription, Tag("body")],
-    Discriminator(_force_kind),
-]
+AnySpringDescription = _tagged(points=SpringDescription, angle=AngularSpringDescription)
+AnyDamperDescription = _tagged(points=DamperDescription, angle=AngularDamperDescription)
+ForceDescription = _tagged(point=PointForceDescription, angle=AngleTorqueDescription, body=BodyTorqueDescription)
 
 
 class MechanismDescription(_Named):
