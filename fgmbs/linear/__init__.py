@@ -1,0 +1,21 @@
+"""Structured linear least squares over time: containers, factorizations, covariances."""
+
+from fgmbs.linear import dense, sequential, sqrt
+from fgmbs.linear.blocks import BlockTridiagonal, LeastSquares
+from fgmbs.linear.covariance import Marginals
+from fgmbs.linear.factorization import Factorization
+from fgmbs.linear.sequential import factorize_matrix
+from fgmbs.linear.sqrt import marginalize_first
+
+METHODS = {"sequential": sequential.factorize, "sqrt": sqrt.factorize, "dense": dense.factorize}
+"""factorize(system, damping_steps, damping_globals) by name."""
+
+__all__ = [
+    "METHODS",
+    "BlockTridiagonal",
+    "Factorization",
+    "LeastSquares",
+    "Marginals",
+    "factorize_matrix",
+    "marginalize_first",
+]

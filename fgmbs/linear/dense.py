@@ -1,0 +1,44 @@
+"""Dense Cholesky: the reference for tests, and for tiny problems."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fgmbs.linear.blocks import Damped, Globals, LeastSquares, Steps
+from fgmbs.linear.covariance import Marginals
+from fgmbs.linear.factorization import AbstractFactor, Factorization
+from fgmbs.linear.kernels import cholesky, gram, solve_triangular
+
+
+class DenseFactor(AbstractFactor):
+    """The factor L of A = L Lᵀ and the gradient Jᵀr."""
+
+    lower: Float[Array, "size size"]
+    gradient_steps: Steps
+    gradient_globals: Globals
+
+    def minimizer(self) -> tuple[Steps, Globals]:
+        return self.solve(-self.gradient_steps, -self.gradient_globals)
+
+    def solve(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:
+        y = solve_triangular(self.lower, jnp.concatenate([steps.ravel(), globals]))
+        x = solve_triangular(self.lower, y, transpose=True)
+        return x[: steps.size].reshape(steps.shape), x[steps.size :]
+
+    def marginals(self) -> Marginals:
+        steps, nx = self.gradient_steps.shape
+        cov = gram(solve_triangular(self.lower, jnp.eye(self.lower.shape[0], dtype=self.lower.dtype)))
+        k = jnp.arange(steps)
+        blocks = cov[: steps * nx, : steps * nx].reshape(steps, nx, steps, nx)
+        cross = cov[steps * nx :, : steps * nx].reshape(-1, steps, nx)
+        return Marginals(
+            blocks[k, :, k], blocks[k[1:], :, k[:-1]], cov[steps * nx :, steps * nx :], jnp.swapaxes(cross, 0, 1)
+        )
+
+    def diagonal(self) -> Float[Array, " size"]:
+        return jnp.diagonal(self.lower)
+
+
+def factorize(system: LeastSquares, damping_steps: Steps, damping_globals: Globals) -> Factorization:
+    """Cholesky factorization of the full JᵀJ + D."""
+    problem = Damped(system, damping_steps, damping_globals)
+    return Factorization(problem, DenseFactor(cholesky(problem.information().to_dense()), *system.gradient()))

@@ -1,0 +1,104 @@
+"""What a factorized problem answers, and the derivatives of the answers."""
+
+import abc
+from typing import TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fgmbs.linear.blocks import BlockTridiagonal, Damped, Globals, Steps
+from fgmbs.linear.covariance import Marginals
+
+Problem: TypeAlias = Damped | BlockTridiagonal
+
+
+class AbstractFactor(eqx.Module):
+    """Some triangular factor L of A = L Lᵀ, with what the method needs to find the minimizer."""
+
+    @abc.abstractmethod
+    def minimizer(self) -> tuple[Steps, Globals]:
+        """argmin ½‖J δ + r‖² + ½ δᵀ D δ."""
+
+    @abc.abstractmethod
+    def solve(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:
+        """A⁻¹ (steps, globals)."""
+
+    @abc.abstractmethod
+    def marginals(self) -> Marginals:
+        """The blocks of A⁻¹ within the pattern of A."""
+
+    @abc.abstractmethod
+    def diagonal(self) -> Float[Array, " size"]:
+        """The diagonal of L, of any sign."""
+
+
+class Factorization(eqx.Module):
+    """A factorized problem min ½‖J δ + r‖² + ½ δᵀ D δ with matrix A = JᵀJ + D.
+
+    The derivatives of a solution (forward, reverse, any order) are one more solution, A dx = db − dA x, with the same
+    factor: they do not pass through the factorization, so that they are as accurate as the solution, cost no memory
+    per step, and exist where the factor itself has none. A failed factorization answers NaN; see `finite`.
+    """
+
+    problem: Problem
+    factor: AbstractFactor
+
+    @property
+    def finite(self) -> Bool[Array, ""]:
+        """Whether the factorization succeeded: every pivot is a finite number other than zero."""
+        pivots = self.factor.diagonal()
+        return jnp.all(jnp.isfinite(pivots) & (pivots != 0))
+
+    def minimizer(self) -> tuple[Steps, Globals]:
+        """argmin ½‖J δ + r‖² + ½ δᵀ D δ."""
+        return _minimizer(self.problem, self.factor)
+
+    def solve(self, b_steps: Steps, b_globals: Globals) -> tuple[Steps, Globals]:
+        """x with A x = b; linear in b."""
+        return _solve(self.problem, self.factor, (b_steps, b_globals))
+
+    def marginals(self) -> Marginals:
+        """The blocks of A⁻¹ within the pattern of A: covariances of steps, neighbouring steps and globals."""
+        return self.factor.marginals()
+
+    def log_determinant(self) -> Float[Array, ""]:
+        """log det A."""
+        return _log_determinant(self.problem, self.factor)
+
+
+def _solve(problem, factor, b):
+    return jax.lax.custom_linear_solve(lambda x: problem.matvec(*x), b, lambda _, b: factor.solve(*b), symmetric=True)
+
+
+@jax.custom_jvp
+def _minimizer(problem, factor):
+    del problem
+    return factor.minimizer()
+
+
+@_minimizer.defjvp
+def _minimizer_jvp(primals, tangents):
+    problem, factor = primals
+    delta = _minimizer(problem, factor)
+    # The gradient at the minimizer stays zero: A t_delta + t_gradient = 0.
+    _, t_gradient = jax.jvp(lambda problem: problem.gradient(*delta), (problem,), (tangents[0],))
+    return delta, _solve(problem, factor, jax.tree.map(jnp.negative, t_gradient))
+
+
+@jax.custom_jvp
+def _log_determinant(problem, factor):
+    del problem
+    return 2 * jnp.sum(jnp.log(jnp.abs(factor.diagonal())))
+
+
+@_log_determinant.defjvp
+def _log_determinant_jvp(primals, tangents):
+    problem, factor = primals
+    # d log det A = tr(A⁻¹ dA), where dA meets A⁻¹ within the pattern only.
+    _, t_A = jax.jvp(lambda problem: problem.information(), (problem,), (tangents[0],))
+    cov = factor.marginals()
+    trace = jnp.vdot(cov.steps, t_A.diagonal) + jnp.vdot(cov.globals, t_A.corner)
+    trace += 2 * (jnp.vdot(cov.pairs, t_A.lower) + jnp.vdot(cov.cross, t_A.arrow))
+    return _log_determinant(problem, factor), trace
