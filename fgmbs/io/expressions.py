@@ -110,7 +110,8 @@ def parse(text: str) -> ast.expr:
         for node in ast.walk(tree):
             _allow(node, source)
     except SyntaxError as error:
-        raise ExpressionError(f"'{text}', which is not arithmetic ({error.msg})") from None
+        reason = "" if error.msg.startswith("invalid syntax") else f" ({error.msg})"
+        raise ExpressionError(f"'{text}', which is not arithmetic{reason}") from None
     except (RecursionError, MemoryError, ValueError) as error:
         if isinstance(error, ExpressionError):
             raise
@@ -231,9 +232,13 @@ def unknown_name(name: str, expr: Expr, names: Iterable[str]) -> str:
 
 
 def nearest(name: str, names: Iterable[str], kind: str) -> str:
-    """'; did you mean …? (kind: …)', to finish a text about a name that is not one of these."""
+    """'; did you mean …? known KIND: …', to finish a text about a name that is not one of these."""
     listed = list(names)
-    close = difflib.get_close_matches(name, listed, n=1)
-    advice = f"; did you mean '{close[0]}'?" if close else ";"
     shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
-    return f"{advice} known {kind}: {shown}" if listed else f"{advice} there are no {kind} here"
+    return f"{close_to(name, listed) or ';'} " + (f"known {kind}: {shown}" if listed else f"there are no {kind} here")
+
+
+def close_to(name: str, names: Iterable[str]) -> str:
+    """'; did you mean …?', if one of the names is close."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -10,12 +10,15 @@ import keyword
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, TypeAlias, Union
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from fgmbs.io.expressions import CONSTANTS, FUNCTIONS, Expr, ExpressionError, as_number, parse
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Keys and indices that lead to a value, as in ("planar_bodies", 0, "mass")."""
 
 
 def _expression(value: Any) -> Any:

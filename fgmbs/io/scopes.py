@@ -24,8 +24,8 @@ import jax.numpy as jnp
 
 from fgmbs.io import schema
 from fgmbs.io.expressions import Expr, Number, evaluate, names_in, resolve
+from fgmbs.io.schema import Path
 
-Path: TypeAlias = tuple[str | int, ...]
 Values: TypeAlias = Mapping[str, Number]
 
 OWNERS = {
@@ -83,6 +83,8 @@ def _numbers_of(entry: object) -> Iterator[tuple[str, Path, Expr]]:
         value = getattr(entry, key, None)
         if isinstance(entry, schema.BodyDescription) and key == "length" and len(entry.points) > 2:
             continue  # ignored: with three and more points the drawing says it
+        if isinstance(entry, schema.RigidDescription) and value == "auto":
+            continue  # two numbers that the drawing says
         if isinstance(value, (float, str)):
             yield key, (key,), value
         elif isinstance(entry, schema.FixedSliderDescription) and key == "line":
@@ -150,10 +152,15 @@ def body_scope(
     description: schema.MechanismDescription, index: int, names: Values, values: Values
 ) -> dict[str, Number]:
     """Names of `point_scope` and of one body: auto, length12, length13, …, length, mass, I0."""
-    first, *others = description.planar_bodies[index].points
-    local = {f"length1{k}": distance(names, first, other) for k, other in enumerate(others, 2)}
-    known = {**names, **local, "auto": local["length12"]}
+    known = {**names, **drawn_lengths(description, index, names)}
     return known | resolve(body_definitions(description, index, values), known)
+
+
+def drawn_lengths(description: schema.MechanismDescription, index: int, names: Values) -> dict[str, Number]:
+    """auto, length12, length13, … of a body: distances as drawn of its first and k-th point [m]."""
+    first, *others = description.planar_bodies[index].points
+    lengths = {f"length1{k}": distance(names, first, other) for k, other in enumerate(others, 2)}
+    return lengths | {"auto": lengths["length12"]}
 
 
 def distance(names: Values, i: int, j: int) -> Number:
@@ -185,7 +192,7 @@ def angles(description: schema.MechanismDescription, names: Values) -> dict[str,
 
 
 def numbers(description: schema.MechanismDescription, values: Values) -> dict[str, Number]:
-    """All numbers of a description by name, except functions of the time and rigid offsets that are `auto`.
+    """All numbers of a description by name, except functions of the time.
 
     Raises:
         ExpressionError: An expression that cannot be meant, or a cycle.
@@ -193,7 +200,7 @@ def numbers(description: schema.MechanismDescription, values: Values) -> dict[st
     names = point_scope(description, values)
     found: dict[str, Number] = {}
     for quantity in quantities(description):
-        if not quantity.varies and not _is_auto_offset(description, quantity.path):
+        if not quantity.varies:
             found[quantity.name] = number(description, quantity, names, values)
     return found
 
@@ -229,7 +236,3 @@ def _auto(description: schema.MechanismDescription, path: Path, names: Values, v
             ratio = evaluate(values.get(f"{owner(description, section, index)}.ratio", ratio), names)
             return drawn[a] - ratio * drawn[b]
     raise AssertionError(f"no automatic value at {path}")
-
-
-def _is_auto_offset(description: schema.MechanismDescription, path: Path) -> bool:
-    return path[-1] == "offset" and isinstance(getattr(description, str(path[0]))[path[1]], schema.RigidDescription)
