@@ -1,13 +1,11 @@
 """Two angles in a fixed ratio."""
 
 import jax
-from jaxtyping import Array, Float
-
 from fgmbs.typing import Scalar
 
 
 @jax.custom_jvp
-def gear(angle_a: Scalar, angle_b: Scalar, ratio: Scalar, offset: Scalar) -> Float[Array, ""]:
+def gear(angle_a: Scalar, angle_b: Scalar, ratio: Scalar, offset: Scalar) -> Scalar:
     """Φ = θ_a − r θ_b − θ_0 [rad]; r < 0 for wheels that mesh outside, r > 0 for a belt or an inner mesh."""
     return angle_a - ratio * angle_b - offset
 

@@ -8,7 +8,7 @@ from fgmbs.constraints.plane import cross
 
 @jax.custom_jvp
 def mobile_slider(p: Float[Array, "2"], a: Float[Array, "2"], b: Float[Array, "2"]) -> Float[Array, ""]:
-    """Φ = (b − a) × (p − a) [m²]: the distance of p from the line, left of a → b, times |b − a|. [Blanco21] eq. (43a)"""
+    """Φ = (b − a) × (p − a) [m²]: |b − a| times the distance of p to the left of the line. [Blanco21] eq. (43a)"""
     return cross(b - a, p - a)
 
 

@@ -1,13 +1,11 @@
 """A coordinate that follows a given function of time."""
 
 import jax
-from jaxtyping import Array, Float
-
 from fgmbs.typing import Scalar
 
 
 @jax.custom_jvp
-def prescribed_motion(coordinate: Scalar, value: Scalar) -> Float[Array, ""]:
+def prescribed_motion(coordinate: Scalar, value: Scalar) -> Scalar:
     """Φ = q_i − f(t) [m, rad] for value = f(t). Depends on time (rheonomic): Φ_t = −f', and its rate −f''."""
     return coordinate - value
 

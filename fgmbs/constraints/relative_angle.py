@@ -19,7 +19,8 @@ def relative_angle(
 ) -> Float[Array, ""]:
     """Φ = (cos θ (u × v) − sin θ (u · v)) / s = sin(angle from u to v − θ) [rad], with links u = b − a, v = d − c.
 
-    θ counts turns freely: nothing wraps. As for `absolute_angle`, the multiplier is the torque on θ, and θ + π holds too.
+    θ counts turns freely: nothing wraps. As with `absolute_angle`, the multiplier is the torque on θ and θ + π
+    holds too.
 
     Args:
         scale: Product s of the lengths of the two links [m²].

@@ -1,0 +1,162 @@
+"""Planar mechanisms in natural coordinates, the positions of points, mixed with angles."""
+
+from collections.abc import Iterator, Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fgmbs.constraints.absolute_angle import absolute_angle
+from fgmbs.constraints.prescribed_motion import prescribed_motion
+from fgmbs.constraints.relative_angle import relative_angle
+from fgmbs.errors import ArgumentError
+from fgmbs.io import scopes
+from fgmbs.io.expressions import nearest
+from fgmbs.io.schema import MechanismDescription
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.planar_forces import generalized_forces, potential
+from fgmbs.mechanisms.planar_numbers import PlanarNumbers, planar_numbers
+from fgmbs.mechanisms.planar_topology import ConstraintGroup, PlanarTopology, planar_topology
+from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
+
+
+class PlanarMechanism(AbstractMechanism):
+    """Bodies in the plane, joined at the points they share.
+
+    q holds x, y of every free point in the order of the file, then the relative coordinates (angles).
+    """
+
+    description: MechanismDescription = eqx.field(static=True)
+    parameters: dict[str, Float[Array, ""]]
+    """Every independent number of the description, by name: `L`, `crank.mass`, `point1.x`, `gravity.y` … [SI].
+
+    Numbers that the description gives by expressions follow from these.
+    """
+    numbers: PlanarNumbers | None
+    """Derived numbers; None before `evaluated`, when each use computes them anew."""
+
+    def __init__(
+        self,
+        description: MechanismDescription,
+        parameters: dict[str, Float[Array, ""]],
+        numbers: PlanarNumbers | None = None,
+    ):
+        self.description = description
+        self.parameters = parameters
+        self.numbers = numbers
+
+    @staticmethod
+    def from_description(description: MechanismDescription) -> "PlanarMechanism":
+        """The mechanism of a description that has been checked."""
+        independent = scopes.independent_numbers(description)
+        return PlanarMechanism(
+            description, {name: jnp.asarray(value, dtype=float) for name, value in independent.items()}
+        )
+
+    def with_parameters(self, values: Mapping[str, Scalar]) -> "PlanarMechanism":
+        """The mechanism with other values of some parameters, a differentiable function of them.
+
+        Raises:
+            ArgumentError: A name that is no parameter.
+        """
+        unknown = sorted(values.keys() - self.parameters)
+        if unknown:
+            faults = [f"'{name}'{nearest(name, self.parameters, 'parameters')}" for name in unknown]
+            raise ArgumentError(f"parameters: there is no {'; and no '.join(faults)}")
+        changed = {name: jnp.asarray(value, dtype=float) for name, value in values.items()}
+        return PlanarMechanism(self.description, {**self.parameters, **changed})
+
+    def evaluated(self) -> "PlanarMechanism":
+        return PlanarMechanism(self.description, self.parameters, self._numbers)
+
+    @property
+    def _numbers(self) -> PlanarNumbers:
+        return planar_numbers(self.description, self.parameters) if self.numbers is None else self.numbers
+
+    @property
+    def _topology(self) -> PlanarTopology:
+        return planar_topology(self.description)
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return self.description.coordinate_names
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        """What each row of `constraints` says, in the words of the file."""
+        groups = self._topology.groups
+        return tuple(name for group in groups for constraint in group.members for name in constraint.row_names)
+
+    @property
+    def body_names(self) -> tuple[str, ...]:
+        return self._owners("planar_bodies")
+
+    @property
+    def point_names(self) -> tuple[str, ...]:
+        return self._owners("points")
+
+    def _owners(self, section: str) -> tuple[str, ...]:
+        return tuple(scopes.owner(self.description, section, i) for i in range(len(getattr(self.description, section))))
+
+    @property
+    def reference(self) -> Coordinates:
+        """The mechanism as drawn, each angle as its links show it."""
+        return self._numbers.reference
+
+    @property
+    def initial_velocities(self) -> tuple[Velocities, Bool[Array, " nv"]]:
+        """Initial velocities that the description gives and which these are; 0 for the others [m/s, rad/s]."""
+        given = dict(self.description.initial_velocities)
+        return self._numbers.velocities, jnp.array([name in given for name in self.coordinate_names])
+
+    def constraints(self, q: Coordinates, t: Scalar) -> Constraints:
+        rows = [jax.vmap(group.function)(*arguments).ravel() for group, arguments in self._arguments(q, t)]
+        return jnp.concatenate(rows) if rows else q[:0]
+
+    def _arguments(self, q: Coordinates, t: Scalar) -> Iterator[tuple[ConstraintGroup, tuple[Array, ...]]]:
+        """Stacked arguments of each group of constraints."""
+        topology, numbers = self._topology, self._numbers
+        p = topology.table(q, numbers.fixed_points)
+        for group, values in zip(topology.groups, numbers.constraints, strict=True):
+            if group.function is prescribed_motion:
+                names = tuple(f"{motion.source}.value" for motion in group.members)
+                values = (numbers.at_time(topology, names, t),)
+            yield group, (*(p[row] for row in group.rows), *(q[place] for place in group.coordinates), *values)
+
+    def angle_alignment(self, q: Coordinates) -> Float[Array, " angles"]:
+        """Cosine between each relative coordinate and the angle that its links show.
+
+        1 where the angle constraint holds as meant, −1 where it holds half a turn away (see `absolute_angle`).
+        """
+        angles = jnp.zeros(len(self.description.relative_coordinates), q.dtype)
+        for group, arguments in self._arguments(q, jnp.zeros((), q.dtype)):
+            if group.function in (absolute_angle, relative_angle):
+                slopes = jax.vmap(jax.grad(group.function, argnums=len(group.rows)))(*arguments)
+                angles = angles.at[group.coordinates[0] - (self.n - angles.shape[0])].set(-slopes)
+        return angles
+
+    def mass_matrix(self, q: Coordinates) -> Float[Array, "nv nv"]:
+        """Mass matrix of the points, constant in natural coordinates; angles have no mass of their own."""
+        return self._numbers.mass_matrix
+
+    def forces(self, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:
+        return generalized_forces(self._topology, self._numbers, q, dq, t)
+
+    def potential(self, q: Coordinates) -> Float[Array, ""]:
+        return potential(self._topology, self._numbers, q)
+
+    def point_positions(self, q: Coordinates) -> Float[Array, "points 2"]:
+        """Positions of all points in the order of the file [m]."""
+        topology = self._topology
+        return topology.table(q, self._numbers.fixed_points)[topology.rows]
+
+    @property
+    def body_points(self) -> tuple[tuple[int, ...], ...]:
+        """Points of each body."""
+        return tuple(body.points for body in self.description.planar_bodies)
+
+    @property
+    def fixed_points(self) -> tuple[int, ...]:
+        """Points that belong to the ground."""
+        return tuple(i for i, point in enumerate(self.description.points) if point.fixed)
