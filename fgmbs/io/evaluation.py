@@ -1,5 +1,6 @@
 """The numbers of a description on the host, with everything that is wrong with its expressions."""
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Set
 
@@ -43,6 +44,8 @@ class Values:
         self.faults: list[Fault] = []
         self.overrides: dict[str, Number] = {}
         self.quantities = {q.name: q for q in scopes.quantities(description)}
+        self._parameters = frozenset(scopes.parameter_definitions(description, {}))
+        self._points = frozenset(scopes.point_definitions(description, {}))
         angles = angles and not any(path[0] == "relative_coordinates" for path in unusable)
         for quantity in self.quantities.values():
             if quantity.path[0] not in ("points", "parameters") and (
@@ -56,6 +59,7 @@ class Values:
         for i in range(len(description.planar_bodies)):
             if ("planar_bodies", i) not in unusable:
                 self._settle_body(i)
+        self._bodies = functools.cache(lambda i: scopes.body_scope(description, i, self.names, self.overrides))
         self.numbers = {q.name: self._value(q) for q in self.quantities.values()}
 
     def _needs_angle(self, quantity: scopes.Quantity) -> bool:
@@ -65,13 +69,14 @@ class Values:
         return angular and "auto" in names_in(quantity.expr)
 
     def _check_names(self, quantity: scopes.Quantity) -> None:
-        known = scopes.scope_names(self.description, quantity.path)
-        for name in sorted(names_in(quantity.expr) - set(known)):
+        known = self._parameters if quantity.path[0] in ("parameters", "gravity") else self._parameters | self._points
+        known = known.union(scopes.local_names(self.description, quantity.path))
+        for name in sorted(names_in(quantity.expr) - known):
             self.overrides[quantity.name] = math.nan
             if name == UNREADABLE:
                 continue
             where = f"'{name}'" if name == quantity.expr else f"'{name}' in '{quantity.expr}'"
-            advice = close_to(name, known)
+            advice = close_to(name, sorted(known))
             if name == "t":
                 advice = "; the time t is known in forces, torques and prescribed motion only"
             self._fault(quantity, f"{where}, which is unknown here{advice}")
@@ -82,8 +87,7 @@ class Values:
 
     def _of_point(self, name: str) -> str:
         axis, rest = name[0], name[1:].removeprefix("_")
-        owners = [scopes.owner(self.description, "points", i) for i in range(len(self.description.points))]
-        return f"{owners[int(rest)] if rest.isdigit() else rest}.{axis}"
+        return f"{scopes.owner(self.description, 'points', int(rest)) if rest.isdigit() else rest}.{axis}"
 
     def _settle(
         self,
@@ -111,7 +115,7 @@ class Values:
         if quantity.name in self.overrides or quantity.varies:
             return math.nan
         try:
-            value = scopes.number(self.description, quantity, self.names, self.overrides)
+            value = scopes.number(self.description, quantity, self.names, self.overrides, self._bodies)
         except ExpressionError as error:
             self._fault(quantity, str(error))
             return math.nan

@@ -35,7 +35,7 @@ class ExpressionError(FgmbsError, ValueError):
     """An expression cannot be meant; the text says what was found and what is accepted."""
 
 
-def _either(on_floats: Callable[..., float], on_arrays: Callable[..., Array]) -> Callable[..., Number]:
+def _either(on_floats: Callable[..., float], on_arrays: Callable[..., Number]) -> Callable[..., Number]:
     """A function that stays on the host while its arguments are plain floats."""
 
     def call(*args: Number) -> Number:
@@ -44,7 +44,7 @@ def _either(on_floats: Callable[..., float], on_arrays: Callable[..., Array]) ->
     return call
 
 
-def _power_of_arrays(base: Number, exponent: Number) -> Array:
+def _power_of_arrays(base: Number, exponent: Number) -> Number:
     # An integer power has exact derivatives at a zero or negative base.
     if isinstance(exponent, float) and exponent.is_integer():
         exponent = int(exponent)
@@ -62,7 +62,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Number], int | None]] = {
     "sqrt": (_either(math.sqrt, jnp.sqrt), 1),
     "exp": (_either(math.exp, jnp.exp), 1),
     "log": (_either(math.log, jnp.log), 1),
-    "abs": (abs, 1),
+    "abs": (_either(math.fabs, jnp.abs), 1),
     "deg2rad": (_either(math.radians, jnp.deg2rad), 1),
     "min": (_either(min, lambda *args: functools.reduce(jnp.minimum, args)), None),
     "max": (_either(max, lambda *args: functools.reduce(jnp.maximum, args)), None),
@@ -102,14 +102,13 @@ def parse(text: str) -> ast.expr:
     source = " ".join(text.replace("^", "**").split())
     if not source:
         raise ExpressionError("an empty text")
-    # Python says something else about each of these; the reader of a mechanism file means a number.
-    if octal := re.search(r"(?<![\w.])0\d+(?![\w.])", source):
-        raise ExpressionError(f"'{octal[0]}', which reads as ten, twelve or else; write numbers without a leading zero")
     try:
         tree = ast.parse(source, mode="eval").body
         for node in ast.walk(tree):
             _allow(node, source)
     except SyntaxError as error:
+        if error.msg.startswith("leading zeros"):
+            raise ExpressionError(f"'{text}'; a leading zero may mean octal, write the number without it") from None
         reason = "" if error.msg.startswith("invalid syntax") else f" ({error.msg})"
         raise ExpressionError(f"'{text}', which is not arithmetic{reason}") from None
     except (RecursionError, MemoryError, ValueError) as error:
@@ -168,11 +167,11 @@ def evaluate(expr: Expr | Number, names: Mapping[str, Number]) -> Number:
     if not isinstance(expr, str):
         return float(expr) if isinstance(expr, int) else expr
     tree = parse(expr)
-    for name in sorted(names_in(expr)):
-        if name not in names:
-            raise ExpressionError(unknown_name(name, expr, names))
+    needed = names_in(expr)
+    if unknown := sorted(needed - names.keys()):
+        raise ExpressionError(f"'{expr}', where '{unknown[0]}' is unknown{nearest(unknown[0], names, 'names')}")
     functions = {name: function for name, (function, _) in FUNCTIONS.items()}
-    evaluator = simpleeval.SimpleEval(_OPERATORS, functions, {**CONSTANTS, **names})
+    evaluator = simpleeval.SimpleEval(_OPERATORS, functions, CONSTANTS | {name: names[name] for name in needed})
     try:
         return evaluator.eval(expr, previously_parsed=tree)
     except ZeroDivisionError:
@@ -224,11 +223,6 @@ def _needs(definitions: Mapping[str, Expr | Number]) -> dict[str, list[str]]:
         name: [n for n in sorted(names_in(expr)) if n in definitions] if isinstance(expr, str) else []
         for name, expr in definitions.items()
     }
-
-
-def unknown_name(name: str, expr: Expr, names: Iterable[str]) -> str:
-    """Text for a name that is not known where the expression stands."""
-    return f"'{expr}', where '{name}' is unknown{nearest(name, names, 'names')}"
 
 
 def nearest(name: str, names: Iterable[str], kind: str) -> str:

@@ -136,19 +136,16 @@ def remarks(description: MechanismDescription) -> Iterator[Fault]:
         points = [i for i, other in enumerate(groups) if other == group]
         yield Fault(("points", points[0]), f"the bodies of points {points} are not tied to the ground: they fly freely")
     of_bodies = _used(description, "planar_bodies") | _used(description, "constraints")
+    anywhere = set().union(*(_used(description, section) for section in (*scopes.OWNERS, "relative_coordinates")))
     for i, point in enumerate(description.points):
         if not point.fixed and i not in of_bodies:
             yield Fault(("points", i), "the point belongs to no body, so it has no mass of its own")
-        if point.fixed and i not in {p for p in range(len(groups)) if p in _all_used(description)}:
+        if point.fixed and i not in anywhere:
             yield Fault(("points", i), "the fixed point is used nowhere")
 
 
 def _used(description: MechanismDescription, section: str) -> set[int]:
     return {index for entry in getattr(description, section) for _, kind, index in _indices(entry) if kind == "point"}
-
-
-def _all_used(description: MechanismDescription) -> set[int]:
-    return set().union(*(_used(description, s) for s in (*scopes.OWNERS, "relative_coordinates") if s != "points"))
 
 
 def _groups(description: MechanismDescription) -> tuple[list[int], set[int]]:

@@ -10,7 +10,7 @@ import keyword
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias, Union
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
@@ -243,20 +243,30 @@ class BodyTorqueDescription(_Named):
     torque: Expression
 
 
-def _tagged(**alternatives: type) -> Any:
-    """Entries told apart by the one key, of those named here, that they have; the first if none."""
+def _by(*keys: str) -> Discriminator:
+    """Tells alternatives apart by the one of these keys that an entry has; the first if it has none."""
 
     def tag(value: Any) -> str:
-        keys = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-        return f"by {next((key for key in reversed(alternatives) if key in keys), next(iter(alternatives)))}"
+        present = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
+        return f"by {next((key for key in reversed(keys) if key in present), keys[0])}"
 
-    members = tuple(Annotated[model, Tag(f"by {key}")] for key, model in alternatives.items())
-    return Annotated[Union[members], Discriminator(tag)]  # noqa: UP007 - members are built here
+    return Discriminator(tag)
 
 
-AnySpringDescription = _tagged(points=SpringDescription, angle=AngularSpringDescription)
-AnyDamperDescription = _tagged(points=DamperDescription, angle=AngularDamperDescription)
-ForceDescription = _tagged(point=PointForceDescription, angle=AngleTorqueDescription, body=BodyTorqueDescription)
+AnySpringDescription: TypeAlias = Annotated[
+    Annotated[SpringDescription, Tag("by points")] | Annotated[AngularSpringDescription, Tag("by angle")],
+    _by("points", "angle"),
+]
+AnyDamperDescription: TypeAlias = Annotated[
+    Annotated[DamperDescription, Tag("by points")] | Annotated[AngularDamperDescription, Tag("by angle")],
+    _by("points", "angle"),
+]
+ForceDescription: TypeAlias = Annotated[
+    Annotated[PointForceDescription, Tag("by point")]
+    | Annotated[AngleTorqueDescription, Tag("by angle")]
+    | Annotated[BodyTorqueDescription, Tag("by body")],
+    _by("point", "angle", "body"),
+]
 
 
 class MechanismDescription(_Named):

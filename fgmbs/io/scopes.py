@@ -16,8 +16,9 @@ Every function works on floats (checks of a file, on the host) and on JAX arrays
 alike. `values` are the independent numbers by name; those left out have the value of the file.
 """
 
+import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 import jax.numpy as jnp
@@ -103,26 +104,29 @@ def independent_numbers(description: schema.MechanismDescription) -> dict[str, f
 
 def scope_names(description: schema.MechanismDescription, path: Path) -> tuple[str, ...]:
     """Names that the expression at this place may use."""
-    names = [name for name, _ in description.parameters]
+    parameters = tuple(name for name, _ in description.parameters)
     if path[0] in ("parameters", "gravity"):
-        return tuple(names)
-    for i, point in enumerate(description.points):
-        names += [f"{axis}{i}" for axis in "xy"] + [f"{axis}_{point.name}" for axis in "xy" if point.name]
+        return parameters
+    return *parameters, *point_definitions(description, {}), *local_names(description, path)
+
+
+def local_names(description: schema.MechanismDescription, path: Path) -> tuple[str, ...]:
+    """Names that the expression at this place may use besides parameters and points."""
     if path[0] == "planar_bodies":
         count = len(description.planar_bodies[int(path[1])].points)
-        names += ["auto", *BODY_KEYS, *(f"length1{k}" for k in range(2, count + 1))]
-    elif path[0] in ("constraints", "springs") and path[-1] in _AUTO_KEYS:
-        names.append("auto")
-    elif path[0] in ("constraints", "forces") and path[2] in _TIME_KEYS:
-        names.append("t")
-    return tuple(names)
+        return "auto", *BODY_KEYS, *(f"length1{k}" for k in range(2, count + 1))
+    if path[0] in ("constraints", "springs") and path[-1] in _AUTO_KEYS:
+        return ("auto",)
+    return ("t",) if path[0] in ("constraints", "forces") and path[2] in _TIME_KEYS else ()
 
 
 def parameter_definitions(description: schema.MechanismDescription, values: Values) -> dict[str, Expr | Number]:
+    """Parameters by name."""
     return {name: values.get(name, expr) for name, expr in description.parameters}
 
 
 def point_definitions(description: schema.MechanismDescription, values: Values) -> dict[str, Expr | Number]:
+    """x0, y0, x1, … of all points, and x_A, y_A of those with a name."""
     definitions: dict[str, Expr | Number] = {}
     for i, point in enumerate(description.points):
         for axis in "xy":
@@ -133,6 +137,7 @@ def point_definitions(description: schema.MechanismDescription, values: Values) 
 
 
 def body_definitions(description: schema.MechanismDescription, index: int, values: Values) -> dict[str, Expr | Number]:
+    """length, mass and I0 of a body."""
     body, name = description.planar_bodies[index], owner(description, "planar_bodies", index)
     definitions = {key: values.get(f"{name}.{key}", getattr(body, key)) for key in BODY_KEYS}
     return definitions | ({"length": "auto"} if len(body.points) > 2 else {})
@@ -198,29 +203,33 @@ def numbers(description: schema.MechanismDescription, values: Values) -> dict[st
         ExpressionError: An expression that cannot be meant, or a cycle.
     """
     names = point_scope(description, values)
-    found: dict[str, Number] = {}
-    for quantity in quantities(description):
-        if not quantity.varies:
-            found[quantity.name] = number(description, quantity, names, values)
-    return found
+    bodies = functools.cache(lambda index: body_scope(description, index, names, values))
+    return {q.name: number(description, q, names, values, bodies) for q in quantities(description) if not q.varies}
 
 
 def number(
-    description: schema.MechanismDescription, quantity: Quantity, names: Values, values: Values, t: Number | None = None
+    description: schema.MechanismDescription,
+    quantity: Quantity,
+    names: Values,
+    values: Values,
+    bodies: Callable[[int], Values],
 ) -> Number:
-    """One number of a description; `names` are those of `point_scope`."""
-    expr = values.get(quantity.name, quantity.expr)
+    """One number of a description.
+
+    Args:
+        names: Those of `point_scope`.
+        bodies: `body_scope` by index of the body.
+    """
+    expr, (section, *rest) = values.get(quantity.name, quantity.expr), quantity.path
     if not isinstance(expr, str):
         return expr
-    local = dict(names) if t is None else {**names, "t": t}
-    section, *rest = quantity.path
     if section == "parameters":
         return names[quantity.name]
     if section == "planar_bodies":
-        local = body_scope(description, int(rest[0]), names, values)
-    elif rest[-1] in _AUTO_KEYS and "auto" in names_in(expr):
-        local["auto"] = _auto(description, quantity.path, names, values)
-    return evaluate(expr, local)
+        return evaluate(expr, bodies(int(rest[0])))
+    if "auto" in names_in(expr):
+        return evaluate(expr, {**names, "auto": _auto(description, quantity.path, names, values)})
+    return evaluate(expr, names)
 
 
 def _auto(description: schema.MechanismDescription, path: Path, names: Values, values: Values) -> Number:
