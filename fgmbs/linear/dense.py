@@ -1,12 +1,14 @@
 """Dense Cholesky: the reference for tests, and for tiny problems."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.linear.blocks import Damped, Globals, LeastSquares, Steps
 from fgmbs.linear.covariance import Marginals
-from fgmbs.linear.factorization import AbstractFactor, Factorization
+from fgmbs.linear.factorization import Factorization
 from fgmbs.linear.kernels import cholesky, gram, solve_triangular
+from fgmbs.linear.triangle import AbstractFactor
 
 
 class DenseFactor(AbstractFactor):
@@ -41,4 +43,5 @@ class DenseFactor(AbstractFactor):
 def factorize(system: LeastSquares, damping_steps: Steps, damping_globals: Globals) -> Factorization:
     """Cholesky factorization of the full JᵀJ + D."""
     problem = Damped(system, damping_steps, damping_globals)
-    return Factorization(problem, DenseFactor(cholesky(problem.information().to_dense()), *system.gradient()))
+    lower = cholesky(jax.lax.stop_gradient(problem).information().to_dense())
+    return Factorization(problem, DenseFactor(lower, *system.gradient()))

@@ -1,6 +1,5 @@
 """What a factorized problem answers, and the derivatives of the answers."""
 
-import abc
 from typing import TypeAlias
 
 import equinox as eqx
@@ -10,36 +9,17 @@ from jaxtyping import Array, Bool, Float
 
 from fgmbs.linear.blocks import BlockTridiagonal, Damped, Globals, Steps
 from fgmbs.linear.covariance import Marginals
+from fgmbs.linear.triangle import AbstractFactor, Triangle
 
 Problem: TypeAlias = Damped | BlockTridiagonal
-
-
-class AbstractFactor(eqx.Module):
-    """Some triangular factor L of A = L Lᵀ, with what the method needs to find the minimizer."""
-
-    @abc.abstractmethod
-    def minimizer(self) -> tuple[Steps, Globals]:
-        """argmin ½‖J δ + r‖² + ½ δᵀ D δ."""
-
-    @abc.abstractmethod
-    def solve(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:
-        """A⁻¹ (steps, globals)."""
-
-    @abc.abstractmethod
-    def marginals(self) -> Marginals:
-        """The blocks of A⁻¹ within the pattern of A."""
-
-    @abc.abstractmethod
-    def diagonal(self) -> Float[Array, " size"]:
-        """The diagonal of L, of any sign."""
 
 
 class Factorization(eqx.Module):
     """A factorized problem min ½‖J δ + r‖² + ½ δᵀ D δ with matrix A = JᵀJ + D.
 
-    The derivatives of a solution (forward, reverse, any order) are one more solution, A dx = db − dA x, with the same
-    factor: they do not pass through the factorization, so that they are as accurate as the solution, cost no memory
-    per step, and exist where the factor itself has none. A failed factorization answers NaN; see `finite`.
+    Derivatives (forward, reverse, any order) do not pass through the factor. Those of a solution are one more solution
+    with the same factor, A dx = db − dA x: as accurate, without memory for the way back, and also where the factor
+    itself has none. A failed factorization answers NaN; see `finite`.
     """
 
     problem: Problem
@@ -61,7 +41,7 @@ class Factorization(eqx.Module):
 
     def marginals(self) -> Marginals:
         """The blocks of A⁻¹ within the pattern of A: covariances of steps, neighbouring steps and globals."""
-        return self.factor.marginals()
+        return _marginals(self.problem, self.factor)
 
     def log_determinant(self) -> Float[Array, ""]:
         """log det A."""
@@ -88,6 +68,20 @@ def _minimizer_jvp(primals, tangents):
 
 
 @jax.custom_jvp
+def _marginals(problem, factor):
+    del problem
+    return factor.marginals()
+
+
+@_marginals.defjvp
+def _marginals_jvp(primals, tangents):
+    problem, factor = primals
+    # Through the Cholesky factor, which is a smooth function of A; a QR factor is not where rows are of deficient rank.
+    _, t_cov = jax.jvp(lambda problem: Triangle.of(problem.information()).marginals(), (problem,), (tangents[0],))
+    return _marginals(problem, factor), t_cov
+
+
+@jax.custom_jvp
 def _log_determinant(problem, factor):
     del problem
     return 2 * jnp.sum(jnp.log(jnp.abs(factor.diagonal())))
@@ -98,7 +92,7 @@ def _log_determinant_jvp(primals, tangents):
     problem, factor = primals
     # d log det A = tr(A⁻¹ dA), where dA meets A⁻¹ within the pattern only.
     _, t_A = jax.jvp(lambda problem: problem.information(), (problem,), (tangents[0],))
-    cov = factor.marginals()
+    cov = _marginals(problem, factor)
     trace = jnp.vdot(cov.steps, t_A.diagonal) + jnp.vdot(cov.globals, t_A.corner)
     trace += 2 * (jnp.vdot(cov.pairs, t_A.lower) + jnp.vdot(cov.cross, t_A.arrow))
     return _log_determinant(problem, factor), trace

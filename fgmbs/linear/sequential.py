@@ -1,5 +1,6 @@
 """Block Cholesky, one step after the other."""
 
+import jax
 import jax.numpy as jnp
 
 from fgmbs.linear.blocks import BlockTridiagonal, Damped, Globals, LeastSquares, Steps
@@ -13,6 +14,17 @@ def factorize(system: LeastSquares, damping_steps: Steps, damping_globals: Globa
 
     The past is carried as the normal equations of (x_k, globals, 1) that it leaves behind.
     """
+    problem = Damped(system, damping_steps, damping_globals)
+    return Factorization(problem, _triangle(jax.lax.stop_gradient(problem)))
+
+
+def factorize_matrix(matrix: BlockTridiagonal) -> Factorization:
+    """Cholesky factorization of a given matrix; its minimizer, of ½ δᵀ A δ, is zero."""
+    return Factorization(matrix, Triangle.of(jax.lax.stop_gradient(matrix)))
+
+
+def _triangle(problem: Damped) -> Triangle:
+    system, damping_steps, damping_globals = problem.system, problem.steps, problem.globals
     nx, p = system.step_size, system.num_globals
 
     def eliminate(normal, rows):
@@ -31,23 +43,4 @@ def factorize(system: LeastSquares, damping_steps: Steps, damping_globals: Globa
     normal, (pivots, couplings, right) = scan(eliminate, normal, (pairs, steps, damping_steps[1:]))
     last_pivot = cholesky(normal[:-1, :-1])
     last_right = solve_triangular(last_pivot, -normal[:-1, -1])
-    triangle = Triangle(pivots, couplings, right, last_pivot, last_right)
-    return Factorization(Damped(system, damping_steps, damping_globals), triangle)
-
-
-def factorize_matrix(matrix: BlockTridiagonal) -> Factorization:
-    """Cholesky factorization of a given matrix; its minimizer, of ½ δᵀ A δ, is zero."""
-    _, p, nx = matrix.arrow.shape
-
-    def eliminate(schur, blocks):
-        lower, diagonal, arrow = blocks
-        L = cholesky(schur[:nx, :nx])
-        X = solve_triangular(L, jnp.concatenate([lower.T, schur[:nx, nx:]], axis=1))
-        schur = jnp.block([[diagonal, arrow.T], [arrow, schur[nx:, nx:]]]) - gram(X)
-        return schur, (L, X)
-
-    arrow = matrix.arrow[0]
-    schur = jnp.block([[matrix.diagonal[0], arrow.T], [arrow, matrix.corner]])
-    schur, (pivots, couplings) = scan(eliminate, schur, (matrix.lower, matrix.diagonal[1:], matrix.arrow[1:]))
-    zeros = jnp.zeros((pivots.shape[0] + 1, nx + p), pivots.dtype)
-    return Factorization(matrix, Triangle(pivots, couplings, zeros[1:, :nx], cholesky(schur), zeros[0]))
+    return Triangle(pivots, couplings, right, last_pivot, last_right)

@@ -1,12 +1,34 @@
 """The triangular factor of a time graph and its substitutions."""
 
+import abc
+
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fgmbs.linear import covariance
-from fgmbs.linear.blocks import Globals, Steps
-from fgmbs.linear.factorization import AbstractFactor
-from fgmbs.linear.kernels import scan, solve_triangular
+from fgmbs.linear.blocks import BlockTridiagonal, Globals, Steps
+from fgmbs.linear.covariance import Marginals, marginals
+from fgmbs.linear.kernels import cholesky, gram, scan, solve_triangular
+
+
+class AbstractFactor(eqx.Module):
+    """Some triangular factor L of A = L Lᵀ, with what the method needs to find the minimizer."""
+
+    @abc.abstractmethod
+    def minimizer(self) -> tuple[Steps, Globals]:
+        """argmin ½‖J δ + r‖² + ½ δᵀ D δ."""
+
+    @abc.abstractmethod
+    def solve(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:
+        """A⁻¹ (steps, globals)."""
+
+    @abc.abstractmethod
+    def marginals(self) -> Marginals:
+        """The blocks of A⁻¹ within the pattern of A."""
+
+    @abc.abstractmethod
+    def diagonal(self) -> Float[Array, " size"]:
+        """The diagonal of L, of any sign."""
 
 
 class Triangle(AbstractFactor):
@@ -23,14 +45,32 @@ class Triangle(AbstractFactor):
     """Lower triangular, of size wide = nx + p."""
     last_right: Float[Array, " wide"]
 
+    @classmethod
+    def of(cls, matrix: BlockTridiagonal) -> "Triangle":
+        """The Cholesky factor of a matrix; of right-hand sides it has none."""
+        _, p, nx = matrix.arrow.shape
+
+        def eliminate(schur, blocks):
+            lower, diagonal, arrow = blocks
+            L = cholesky(schur[:nx, :nx])
+            X = solve_triangular(L, jnp.concatenate([lower.T, schur[:nx, nx:]], axis=1))
+            schur = jnp.block([[diagonal, arrow.T], [arrow, schur[nx:, nx:]]]) - gram(X)
+            return schur, (L, X)
+
+        arrow = matrix.arrow[0]
+        schur = jnp.block([[matrix.diagonal[0], arrow.T], [arrow, matrix.corner]])
+        schur, (pivots, couplings) = scan(eliminate, schur, (matrix.lower, matrix.diagonal[1:], matrix.arrow[1:]))
+        zeros = jnp.zeros((pivots.shape[0] + 1, nx + p), pivots.dtype)
+        return cls(pivots, couplings, zeros[1:, :nx], cholesky(schur), zeros[0])
+
     def minimizer(self) -> tuple[Steps, Globals]:
         return self._solve_upper(self.right, self.last_right)
 
     def solve(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:
         return self._solve_upper(*self._solve_lower(steps, globals))
 
-    def marginals(self) -> covariance.Marginals:
-        return covariance.marginals(self.pivots, self.couplings, self.last_pivot)
+    def marginals(self) -> Marginals:
+        return marginals(self.pivots, self.couplings, self.last_pivot)
 
     def diagonal(self) -> Float[Array, " size"]:
         inner = jnp.diagonal(self.pivots, axis1=1, axis2=2)
