@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from fgmbs.io import references, schema, scopes
 from fgmbs.io.evaluation import Values, wanted
 from fgmbs.io.faults import Fault
-from fgmbs.io.schema import MechanismDescription
+from fgmbs.io.schema import MechanismDescription, Path
 
 _ROUNDING = 1e-9
 """Relative slack of a limit, for numbers that were rounded when they were written down."""
@@ -35,11 +35,15 @@ def faults(description: MechanismDescription, incomplete: Iterable[str] = ()) ->
 
 def _bodies(description: MechanismDescription, values: Values) -> Iterator[Fault]:
     for i, body in enumerate(description.planar_bodies):
-        name = scopes.owner(description, "planar_bodies", i)
-        for key in ("length", "mass", "I0"):
-            if values.numbers.get(f"{name}.{key}", 1.0) <= 0 and not (key == "length" and body.length == "auto"):
-                path = ("planar_bodies", i, key)
-                yield Fault(path, f"expected {wanted(description, path)}; found {values.found(f'{name}.{key}')}")
+        name, path = scopes.owner(description, "planar_bodies", i), ("planar_bodies", i)
+        drawn = body.length == "auto" or len(body.points) > 2
+        wrong = list(_apart(values, body.points, (*path, "points"), f"body '{name}'")) if drawn else []
+        for key in ("mass",) if drawn else ("length", "mass"):
+            wrong += _not_positive(description, values, (*path, key), f"{name}.{key}")
+        yield from wrong
+        if wrong and isinstance(body.I0, str):
+            continue  # an inertia that follows from them is wrong for the same reason
+        yield from _not_positive(description, values, (*path, "I0"), f"{name}.I0")
         mass, I0, a, b = (values.numbers[f"{name}.{key}"] for key in ("mass", "I0", "cog.x", "cog.y"))
         least = mass * (a**2 + b**2)
         if mass > 0 and 0 < I0 < least * (1 - _ROUNDING):
@@ -47,9 +51,12 @@ def _bodies(description: MechanismDescription, values: Values) -> Iterator[Fault
                 f"expected at least mass*|cog|^2 = {least:.6g} kg·m² about the first point of body '{name}' (parallel "
                 f"axes: {mass:g} kg, centre of mass at {math.hypot(a, b):.6g} m); found {values.found(f'{name}.I0')}"
             )
-            yield Fault(("planar_bodies", i, "I0"), text)
-        if body.length == "auto" or len(body.points) > 2:
-            yield from _apart(values, body.points[:2], ("planar_bodies", i, "points"), f"body '{name}'")
+            yield Fault((*path, "I0"), text)
+
+
+def _not_positive(description: MechanismDescription, values: Values, path: Path, name: str) -> Iterator[Fault]:
+    if values.numbers[name] <= 0:
+        yield Fault(path, f"expected {wanted(description, path)}; found {values.found(name)}")
 
 
 def _constraints(description: MechanismDescription, values: Values) -> Iterator[Fault]:
@@ -97,7 +104,7 @@ def _springs_and_dampers(description: MechanismDescription, values: Values) -> I
                     yield Fault((section, i, key), text)
 
 
-def _apart(values: Values, points: tuple[int, ...], path: tuple, what: str) -> Iterator[Fault]:
+def _apart(values: Values, points: tuple[int, ...], path: Path, what: str) -> Iterator[Fault]:
     """The first two of these points must not be drawn at the same place."""
     i, j = points[:2]
     x, y = values.at(i)

@@ -145,13 +145,15 @@ def _allow(node: ast.AST, source: str) -> None:
     raise ExpressionError(f"'{found or source}', which is not arithmetic of numbers, names and functions")
 
 
+@functools.lru_cache(maxsize=4096)
 def names_in(expr: Expr) -> frozenset[str]:
     """Names that an expression needs; constants and functions are not among them."""
     if not isinstance(expr, str):
         return frozenset()
     nodes = list(ast.walk(parse(expr)))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    return frozenset(n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called) - CONSTANTS.keys()
+    names = (node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called)
+    return frozenset(names).difference(CONSTANTS)
 
 
 def evaluate(expr: Expr | Number, names: Mapping[str, Number]) -> Number:

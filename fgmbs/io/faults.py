@@ -1,6 +1,7 @@
 """What is wrong with a file: a fault at a path, worded as 'expected …; found …'."""
 
 import copy
+import difflib
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -67,7 +68,15 @@ def of_validation(failure: ValidationError, data: Mapping[str, Any], wanted: Cal
     Args:
         wanted: What a number at a path may be.
     """
-    return [fault for error in failure.errors() if (fault := _worded(error, path_of(error, data), data, wanted))]
+    errors = [(error, path_of(error, data)) for error in failure.errors()]
+    misspelt = {
+        (*path[:-1], close[0])
+        for error, path in errors
+        if error["type"] == "extra_forbidden"
+        and (close := difflib.get_close_matches(str(path[-1]), _keys_beside(error["loc"]), n=1))
+    }
+    told = [(error, path) for error, path in errors if error["type"] != "missing" or path not in misspelt]
+    return [fault for error, path in told if (fault := _worded(error, path, data, wanted))]
 
 
 def _worded(error: Any, path: Path, data: Mapping[str, Any], wanted: Callable[[Path], str]) -> Fault | None:
@@ -81,8 +90,6 @@ def _worded(error: Any, path: Path, data: Mapping[str, Any], wanted: Callable[[P
             return Fault(path, f"expected no key '{key}' here{nearest(key, keys, 'keys')}", of_key=True)
         case "missing" if isinstance(path[-1], int):
             return Fault(path[:-1], f"expected a list of 2; found {schema.plain(_at(data, path[:-1]))}")
-        case "missing" if path[0] in _CHOICES and path[-1] == _CHOICES[path[0]][0]:
-            return Fault(path[:-1], f"expected one of the keys ({', '.join(_CHOICES[path[0]])}); found {found}")
         case "missing":
             what = wanted(path) if _number_key(path) is not None else "a value"
             return Fault(path, f"expected {what}; found no key '{path[-1]}'")
@@ -92,13 +99,19 @@ def _worded(error: Any, path: Path, data: Mapping[str, Any], wanted: Callable[[P
             if isinstance(value := _at(data, path), list) and len(value) >= context["min_length"]:
                 return None  # the faults of its entries are reported one by one
             return Fault(path, f"expected a list of {context['min_length']} or more; found {found}")
+        case "union_tag_not_found" if path[0] in _CHOICES:
+            return Fault(path, f"expected a mapping with one of ({', '.join(_CHOICES[path[0]])}); found {found}")
         case "union_tag_invalid" | "union_tag_not_found":
             types_ = _types_of(str(path[0]))
             given = value.get("type") if isinstance(value, Mapping) else None
             if not isinstance(given, str):
                 return Fault(path, f"expected a mapping with a type ({', '.join(types_)}); found {found}")
             return Fault((*path, "type"), f"expected a type; found '{given}'{nearest(given, types_, 'types')}")
-    return Fault(path, f"expected {_EXPECTED.get(kind, error['msg'])}; found {found}", of_key=kind == "name")
+    return Fault(
+        path,
+        f"expected {_EXPECTED.get(kind, error['msg'])}; found {found}",
+        of_key=kind == "name" and path[0] in _MAPPINGS,
+    )
 
 
 def repaired(data: Mapping[str, Any], failure: ValidationError) -> tuple[dict[str, Any], dict[str, list[int]]]:

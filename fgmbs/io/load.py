@@ -95,10 +95,13 @@ def _lists(data: Any) -> Any:
 
 
 def _lines(found: list[Fault], located: Located, source: str) -> list[str]:
-    placed = [(fault.place or located.place(fault.path, of_key=fault.of_key), fault) for fault in found]
+    """Faults as lines in the order of the file; of several at one place the first says it."""
+    placed: dict[tuple, Fault] = {}
+    for fault in found:
+        placed.setdefault((fault.place or located.place(fault.path, of_key=fault.of_key), fault.path), fault)
     return [
-        f"{source}:{line}:{column}: {dotted(fault.path)}{': ' if fault.path else ''}{fault.text}"
-        for (line, column), fault in sorted(placed, key=lambda item: item[0])
+        f"{source}:{line}:{column}: {dotted(path)}{': ' if path else ''}{fault.text}"
+        for ((line, column), path), fault in sorted(placed.items(), key=lambda item: item[0][0])
     ]
 
 
@@ -141,9 +144,8 @@ def _with_indices(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]
 
 def _indices_of(entries: Any) -> dict[str, int]:
     """Index by name of the entries that have one; of the first, should a name be there twice."""
-    names = (
-        [entry.get("name") if isinstance(entry, Mapping) else None for entry in entries or ()]
-        if isinstance(entries, list)
-        else []
-    )
-    return {name: i for i, name in reversed(list(enumerate(names))) if isinstance(name, str)}
+    found: dict[str, int] = {}
+    for i, entry in enumerate(entries if isinstance(entries, list) else ()):
+        if isinstance(entry, Mapping) and isinstance(name := entry.get("name"), str):
+            found.setdefault(name, i)
+    return found

@@ -13,7 +13,7 @@ from fgmbs.io.expressions import as_number
 from fgmbs.io.faults import Fault, Place
 from fgmbs.io.schema import Path
 
-MOST_NODES = 200_000
+MOST_NODES = 100_000
 """Values a file may have once its aliases are written out."""
 
 _TAG = "tag:yaml.org,2002:"

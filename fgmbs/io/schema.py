@@ -244,11 +244,11 @@ class BodyTorqueDescription(_Named):
 
 
 def _by(*keys: str) -> Discriminator:
-    """Tells alternatives apart by the one of these keys that an entry has; the first if it has none."""
+    """Tells alternatives apart by the one of these keys that an entry has."""
 
-    def tag(value: Any) -> str:
+    def tag(value: Any) -> str | None:
         present = value if isinstance(value, Mapping) else getattr(type(value), "model_fields", ())
-        return f"by {next((key for key in reversed(keys) if key in present), keys[0])}"
+        return next((f"by {key}" for key in reversed(keys) if key in present), None)
 
     return Discriminator(tag)
 
