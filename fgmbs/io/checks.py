@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from fgmbs.io import references, schema, scopes
-from fgmbs.io.evaluation import Values, wanted
+from fgmbs.io.evaluation import Evaluation, wanted
 from fgmbs.io.faults import Fault
 from fgmbs.io.schema import MechanismDescription, Path
 
@@ -22,7 +22,7 @@ def faults(description: MechanismDescription, incomplete: Iterable[str] = ()) ->
     coordinates_known = not gaps & {"points", "relative_coordinates"}
     found = [*references.names(description), *references.references(description, coordinates=coordinates_known)]
     unusable = {fault.path[:2] for fault in found if fault.path[-1] != "name"}
-    values = Values(description, unusable, angles=coordinates_known)
+    values = Evaluation(description, unusable, angles=coordinates_known)
     found += values.faults
     for check in (_bodies, _constraints, _links, _springs_and_dampers):
         found += (fault for fault in check(description, values) if fault.path[:2] not in unusable)
@@ -33,7 +33,7 @@ def faults(description: MechanismDescription, incomplete: Iterable[str] = ()) ->
     return found
 
 
-def _bodies(description: MechanismDescription, values: Values) -> Iterator[Fault]:
+def _bodies(description: MechanismDescription, values: Evaluation) -> Iterator[Fault]:
     for i, body in enumerate(description.planar_bodies):
         name, path = scopes.owner(description, "planar_bodies", i), ("planar_bodies", i)
         drawn = body.length == "auto" or len(body.points) > 2
@@ -54,12 +54,12 @@ def _bodies(description: MechanismDescription, values: Values) -> Iterator[Fault
             yield Fault((*path, "I0"), text)
 
 
-def _not_positive(description: MechanismDescription, values: Values, path: Path, name: str) -> Iterator[Fault]:
+def _not_positive(description: MechanismDescription, values: Evaluation, path: Path, name: str) -> Iterator[Fault]:
     if values.numbers[name] <= 0:
         yield Fault(path, f"expected {wanted(description, path)}; found {values.found(name)}")
 
 
-def _constraints(description: MechanismDescription, values: Values) -> Iterator[Fault]:
+def _constraints(description: MechanismDescription, values: Evaluation) -> Iterator[Fault]:
     for i, entry in enumerate(description.constraints):
         name, path = scopes.owner(description, "constraints", i), ("constraints", i)
         match entry:
@@ -84,7 +84,7 @@ def _constraints(description: MechanismDescription, values: Values) -> Iterator[
                     yield Fault((*path, "ratio"), text)
 
 
-def _links(description: MechanismDescription, values: Values) -> Iterator[Fault]:
+def _links(description: MechanismDescription, values: Evaluation) -> Iterator[Fault]:
     for i, angle in enumerate(description.relative_coordinates):
         path = ("relative_coordinates", i, "points")
         if isinstance(angle, schema.AbsoluteAngleDescription):
@@ -94,7 +94,7 @@ def _links(description: MechanismDescription, values: Values) -> Iterator[Fault]
                 yield from _apart(values, link, (*path, k), "the link of an angle")
 
 
-def _springs_and_dampers(description: MechanismDescription, values: Values) -> Iterator[Fault]:
+def _springs_and_dampers(description: MechanismDescription, values: Evaluation) -> Iterator[Fault]:
     for section, keys in (("springs", ("stiffness", "free_length")), ("dampers", ("damping",))):
         for i in range(len(getattr(description, section))):
             name = scopes.owner(description, section, i)
@@ -104,7 +104,7 @@ def _springs_and_dampers(description: MechanismDescription, values: Values) -> I
                     yield Fault((section, i, key), text)
 
 
-def _apart(values: Values, points: tuple[int, ...], path: Path, what: str) -> Iterator[Fault]:
+def _apart(values: Evaluation, points: tuple[int, ...], path: Path, what: str) -> Iterator[Fault]:
     """The first two of these points must not be drawn at the same place."""
     i, j = points[:2]
     x, y = values.at(i)

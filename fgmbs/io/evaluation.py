@@ -25,7 +25,7 @@ def wanted(description: MechanismDescription | None, path: Path) -> str:
     return f"{kind} or an expression of ({listed})" if listed else f"{kind} or an expression"
 
 
-class Values:
+class Evaluation:
     """The numbers of a description with their faults; a number that has no value is nan.
 
     Attributes:

@@ -39,7 +39,7 @@ def _either(on_floats: Callable[..., float], on_arrays: Callable[..., Number]) -
     """A function that stays on the host while its arguments are plain floats."""
 
     def call(*args: Number) -> Number:
-        return (on_floats if all(isinstance(arg, float) for arg in args) else on_arrays)(*args)
+        return (on_floats if all(isinstance(arg, (int, float)) for arg in args) else on_arrays)(*args)
 
     return call
 

@@ -133,7 +133,7 @@ def repaired(data: Mapping[str, Any], failure: ValidationError) -> tuple[dict[st
             _at(data, path[:-1]).pop(path[-1], None)
         elif (key := _number_key(path)) is not None:
             parent = _at(data, path[:key])
-            pair = path[key] in ("cog", "force", "gravity") or (path[key] == "offset" and parent["type"] == "rigid")
+            pair = path[key] in ("cog", "force", "gravity") or (path[key] == "offset" and parent.get("type") == "rigid")
             parent[path[key]] = [UNREADABLE] * 2 if pair else UNREADABLE
         elif section == "points" and rest:
             data["points"][rest[0]] = {"x": UNREADABLE, "y": UNREADABLE}
