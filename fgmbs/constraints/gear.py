@@ -1,6 +1,7 @@
 """Two angles in a fixed ratio."""
 
 import jax
+
 from fgmbs.typing import Scalar
 
 

@@ -1,6 +1,7 @@
 """A coordinate that follows a given function of time."""
 
 import jax
+
 from fgmbs.typing import Scalar
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, ArrayLike, Bool, Float
 
 from fgmbs.constraints.absolute_angle import absolute_angle
 from fgmbs.constraints.prescribed_motion import prescribed_motion
@@ -54,17 +54,20 @@ class PlanarMechanism(AbstractMechanism):
             description, {name: jnp.asarray(value, dtype=float) for name, value in independent.items()}
         )
 
-    def with_parameters(self, values: Mapping[str, Scalar]) -> "PlanarMechanism":
+    def with_parameters(self, values: Mapping[str, ArrayLike]) -> "PlanarMechanism":
         """The mechanism with other values of some parameters, a differentiable function of them.
 
         Raises:
-            ArgumentError: A name that is no parameter.
+            ArgumentError: A name that is no parameter, or a value that is not one number.
         """
-        unknown = sorted(values.keys() - self.parameters)
-        if unknown:
-            faults = [f"'{name}'{nearest(name, self.parameters, 'parameters')}" for name in unknown]
-            raise ArgumentError(f"parameters: there is no {'; and no '.join(faults)}")
         changed = {name: jnp.asarray(value, dtype=float) for name, value in values.items()}
+        for name, value in changed.items():
+            if name not in self.parameters:
+                advice = nearest(name, self.parameters, "parameters")
+                raise ArgumentError(f"values: expected names of parameters; found '{name}'{advice}")
+            if value.shape:
+                advice = "; use jax.vmap for many mechanisms"
+                raise ArgumentError(f"values['{name}']: expected one number; found shape {value.shape}{advice}")
         return PlanarMechanism(self.description, {**self.parameters, **changed})
 
     def evaluated(self) -> "PlanarMechanism":

@@ -18,7 +18,7 @@ def mass_matrix(
     masses: Float[Array, " bodies"],
     inertias: Float[Array, " bodies"],
     centres: Float[Array, "bodies 2"],
-) -> Float[Array, "2n 2n"]:
+) -> Float[Array, "n n"]:
     """∫ [C D]ᵀ [C D] dm of all bodies, for all points.
 
     Args:

@@ -61,7 +61,7 @@ def planar_numbers(
     names = scopes.point_scope(description, parameters)
     drawing = _Drawing(description, names, scopes.numbers(description, parameters))
 
-    points = _stack([drawing.point(i) for i in np.argsort(topology.rows)])
+    points = _stack([drawing.point(i) for i in np.argsort(topology.rows).tolist()])
     free, fixed = points[: topology.free], points[topology.free :]
     angles = _stack(list(scopes.angles(description, names).values()))
     velocities = {name: drawing.numbers[f"initial_velocities.{name}"] for name, _ in description.initial_velocities}
@@ -140,7 +140,7 @@ class _Drawing(NamedTuple):
         d, r = self.point(j) - self.point(i), self.point(k) - self.point(i)
         return _stack([dot(d, r), cross(d, r)]) / dot(d, d)
 
-    def numbers_of(self, constraint: Constraint) -> tuple[Number, ...]:
+    def numbers_of(self, constraint: Constraint) -> tuple[Array | float, ...]:
         """What the constraint's function takes after points and coordinates, but for functions of the time."""
         points, source = constraint.points, constraint.source
         if constraint.function is squared_distance:

@@ -27,7 +27,7 @@ from fgmbs.io.expressions import names_in
 class Constraint(NamedTuple):
     """One constraint of a mechanism: `function(*points, *coordinates, *numbers)`."""
 
-    function: Callable[..., Array]
+    function: Callable[..., Array | float]
     points: tuple[int, ...]
     """Points, as in the file."""
     coordinates: tuple[int, ...]
@@ -40,7 +40,7 @@ class Constraint(NamedTuple):
 class ConstraintGroup(NamedTuple):
     """All constraints of one function, stacked."""
 
-    function: Callable[..., Array]
+    function: Callable[..., Array | float]
     members: tuple[Constraint, ...]
     rows: np.ndarray
     """(points of one, members): rows of the point table."""

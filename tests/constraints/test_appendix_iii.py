@@ -79,8 +79,8 @@ def test_printed_rows_are_reproduced(equation):
     row, Phi_q, Phi_qq, dPhi_q = ROWS[equation]
     q, dq, ddq = jnp.asarray(np.random.default_rng(3).normal(size=(3, len(Phi_qq))))
 
-    jacobian = jax.jacfwd(row)
-    tensor = jax.jacrev(jacobian)
+    jacobian = jax.jit(jax.jacfwd(row))
+    tensor = jax.jit(jax.jacrev(jacobian))
     np.testing.assert_allclose(jacobian(q), Phi_q(q), atol=1e-12)  # (41b, 42b, 43b)
     np.testing.assert_allclose(jax.jvp(jacobian, (q,), (dq,))[1], dPhi_q(dq), atol=1e-12)  # (41c, 42c, 43c)
     np.testing.assert_allclose(tensor(q), np.array(Phi_qq), atol=1e-12)  # (41d, 42d, 43d)
@@ -138,13 +138,11 @@ def test_the_smooth_angle_row_is_the_two_printed_rows_turned_by_theta(theta):
     expected = -s * dA_q + c * dB_q + dtheta * normal_q
     np.testing.assert_allclose(jax.jvp(jacobian, (q,), (dq,))[1], expected, atol=1e-12)
 
-    # Φ̇_q q̇ = −c of eq. (3), where (Φ̇_q)_q q̇ of the printed rows cancels against their accelerations
-    rate = float(expected @ dq)
-    np.testing.assert_allclose(rate, -s * dA_q @ dq + c * dB_q @ dq + dtheta * normal_q @ dq, atol=1e-12)
+    # (Φ̇_q)_q q̇ with the printed (44g), (45g): what of the row's third derivative is left on the motion
     np.testing.assert_allclose(normal_q @ dq, 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("theta", np.linspace(0.0, 2 * np.pi, 9))
+@pytest.mark.parametrize("theta", [0.4, 2.5, 4.0])
 def test_print_44_and_45_are_derivatives_of_their_rows(theta):
     """The prints that the test above builds on."""
     q = jnp.array([0.2, -0.5, 1.1, 0.3, theta])
@@ -159,5 +157,5 @@ def test_print_44_and_45_are_derivatives_of_their_rows(theta):
         np.testing.assert_allclose(jacobian(q), Phi_q, atol=1e-12)
         np.testing.assert_allclose(jax.jvp(jacobian, (q,), (dq,))[1], dPhi_q, atol=1e-12)
         np.testing.assert_allclose(jax.jvp(jacobian, (q,), (ddq,))[1], Phi_qq_ddq, atol=1e-12)
-        of_rates = jax.jacfwd(lambda q: jax.jvp(jacobian, (q,), (dq,))[1])
+        of_rates = jax.jacfwd(lambda q, jacobian=jacobian: jax.jvp(jacobian, (q,), (dq,))[1])
         np.testing.assert_allclose(of_rates(q) @ dq, dPhi_q_q_dq, atol=1e-12)
