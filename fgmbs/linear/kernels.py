@@ -1,14 +1,16 @@
 """The few operations on small blocks that every method is made of."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
 def scan(body, carry, rows, reverse=False):
-    """`jax.lax.scan` over rows of arrays; up to three are written out, because a loop costs more than they do."""
+    """`jax.lax.scan` over rows of arrays; up to nine are written out, which takes a quarter less time than a loop."""
     length = jax.tree.leaves(rows)[0].shape[0]
-    return jax.lax.scan(body, carry, rows, reverse=reverse, unroll=length <= 3)
+    return jax.lax.scan(body, carry, rows, reverse=reverse, unroll=length <= 9)
 
 
 def cholesky(a: Float[Array, "size size"]) -> Float[Array, "size size"]:
@@ -27,7 +29,11 @@ def solve_triangular(
 
 def gram(a: Float[Array, "rows size"]) -> Float[Array, "size size"]:
     """aᵀa."""
-    return a.T @ a
+    if 0 < a.size <= 512:
+        # Outer products row by row fuse with each other and with what follows: 0.15 µs for 9×13, where a product takes 0.6.
+        return functools.reduce(jnp.add, [row[:, None] * row for row in a])
+    # A product with a transposed left side copies it more slowly than a separate transposition does.
+    return jax.lax.optimization_barrier(a.T) @ a
 
 
 def diagonal_matrix(diagonal: Float[Array, " size"], zeros: int = 0) -> Float[Array, "size_zeros size_zeros"]:

@@ -31,8 +31,8 @@ def _triangle(problem: Damped) -> Triangle:
         pair, step, damping = rows
         full = gram(jnp.column_stack(pair))
         L = cholesky(full[:nx, :nx] + normal[:nx, :nx])
-        X = solve_triangular(L, full[:nx, nx:].at[:, nx:].add(normal[:nx, nx:]))
-        normal = full[nx:, nx:].at[nx:, nx:].add(normal[nx:, nx:]) - gram(X)
+        X = solve_triangular(L, full[:nx, nx:] + jnp.pad(normal[:nx, nx:], ((0, 0), (nx, 0))))
+        normal = full[nx:, nx:] + jnp.pad(normal[nx:, nx:], ((nx, 0), (nx, 0))) - gram(X)
         normal += gram(jnp.column_stack(step)) + diagonal_matrix(damping, p + 1)
         return normal, (L, X[:, :-1], -X[:, -1])
 
