@@ -18,6 +18,8 @@ class AbstractMechanism(eqx.Module):
     """
 
     coordinate_names: eqx.AbstractVar[tuple[str, ...]]
+    constraint_names: eqx.AbstractVar[tuple[str, ...]]
+    """One name per row of Φ, in its order, as it stands in error texts."""
     reference: eqx.AbstractVar[Float[Array, " n"]]
     """A configuration near which the mechanism is meant to be assembled; its branch is the default one [m, rad]."""
 

@@ -1,0 +1,105 @@
+"""Degrees of freedom and redundant constraints, by numerical rank."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fgmbs.errors import AssemblyError
+from fgmbs.kinematics.assembly import assemble
+from fgmbs.kinematics.names import Numbers, finite_number, finite_vector
+from fgmbs.kinematics.position import solve_position
+from fgmbs.kinematics.pseudo_inverse import rank_limit, row_norms
+from fgmbs.mechanisms.base import AbstractMechanism
+
+_NEIGHBOURS = 4
+_NEIGHBOURHOOD = 1e-2
+"""Distance of the neighbours of a configuration, relative to its largest coordinate: far enough that a singular value
+that vanishes in a singular pose only, in second order too, is above `rank_limit`."""
+
+
+class Mobility(eqx.Module):
+    """What a mechanism can do to first order, in one configuration and in general."""
+
+    dof: int = eqx.field(static=True)
+    """Degrees of freedom in a generic configuration nearby."""
+    dof_here: int = eqx.field(static=True)
+    """Degrees of freedom in the very configuration; more than `dof` in a singular one (dead point, change point)."""
+    redundant_rows: tuple[int, ...] = eqx.field(static=True)
+    """Rows of Φ that follow from the rows before them, in a generic configuration."""
+
+    @property
+    def singular(self) -> bool:
+        """Whether the configuration has fewer independent constraints than those nearby."""
+        return self.dof_here > self.dof
+
+
+def mobility(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 0.0) -> Mobility:
+    """The degrees of freedom nv − rank Φ_q and the redundant rows of an assembled mechanism.
+
+    The rank is the number of singular values of Φ_q, rows scaled to unit length, above √ε times the largest. It is
+    taken in the configuration itself and in random assembled ones nearby; the highest is the generic one.
+
+    Args:
+        q: Assembled coordinates [m, rad]; `assemble(mechanism, t=t)` by default.
+        t: Time [s].
+
+    Raises:
+        AssemblyError: The configuration is not assembled.
+    """
+    t = finite_number(t, "t")
+    q = assemble(mechanism, t=t) if q is None else finite_vector(mechanism, q, mechanism.coordinate_names, "q")
+    Phi_q, assembled, moved = (np.asarray(x) for x in _jacobians(mechanism, q, jnp.asarray(t, q.dtype)))
+    if moved[0] > 1e-6:
+        raise AssemblyError(
+            f"the configuration is not assembled: the nearest one that is lies {moved[0]:.3g} of its size away; "
+            "call assemble with it as start"
+        )
+    ranks = [np.linalg.matrix_rank(A, rtol=rank_limit(A.dtype)) if A.size else 0 for A in Phi_q[assembled]]
+    return Mobility(
+        dof=mechanism.nv - int(max(ranks)),
+        dof_here=mechanism.nv - int(ranks[0]),
+        redundant_rows=_dependent_rows(Phi_q[assembled][int(np.argmax(ranks))]),
+    )
+
+
+def degrees_of_freedom(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 0.0) -> int:
+    """Degrees of freedom in a generic configuration near q; see `mobility`, which also tells those in q itself."""
+    return mobility(mechanism, q, t).dof
+
+
+def redundant_rows(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 0.0) -> tuple[int, ...]:
+    """Rows of Φ that follow from the rows before them near q; see `mobility`."""
+    return mobility(mechanism, q, t).redundant_rows
+
+
+@eqx.filter_jit
+def _jacobians(mechanism, q, t):
+    """Φ_q with unit rows in q and in neighbours, which of them are assembled, and how far solving moved each start."""
+    scale = jnp.maximum(jnp.max(jnp.abs(q)), jnp.finfo(q.dtype).tiny)
+    noise = jax.random.normal(jax.random.key(0), (_NEIGHBOURS, mechanism.nv), q.dtype)
+    steps = jnp.concatenate([jnp.zeros((1, mechanism.nv), q.dtype), _NEIGHBOURHOOD * scale * noise])
+
+    def jacobian(step):
+        start = mechanism.retract(q, step)
+        q_near, info = solve_position(mechanism, start, t)
+        Phi_q = mechanism.evaluated().constraint_jacobian(q_near, t)
+        moved = jnp.max(jnp.abs(mechanism.local(start, q_near))) / scale
+        return Phi_q / row_norms(Phi_q)[:, None], info.assembled, jnp.where(info.assembled, moved, jnp.inf)
+
+    return jax.vmap(jacobian)(steps)
+
+
+def _dependent_rows(A: np.ndarray) -> tuple[int, ...]:
+    """Rows that are combinations of the rows before them, by Gram–Schmidt with reorthogonalization."""
+    basis = np.zeros((0, A.shape[1]))
+    dependent = []
+    for i, row in enumerate(A):
+        for _ in range(2):
+            row = row - basis.T @ (basis @ row)
+        length = np.linalg.norm(row)
+        if length > rank_limit(A.dtype):
+            basis = np.vstack([basis, row / length])
+        else:
+            dependent.append(i)
+    return tuple(dependent)

@@ -1,0 +1,85 @@
+"""Coordinates by name: what the public calls accept."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from fgmbs.errors import ArgumentError
+from fgmbs.io.expressions import nearest
+from fgmbs.mechanisms.base import AbstractMechanism
+
+Numbers: TypeAlias = Array | np.ndarray | Sequence[float]
+"""A vector as users write it."""
+
+
+def coordinate_index(mechanism: AbstractMechanism, name: str, argument: str) -> int:
+    """Index in q of the coordinate with this name.
+
+    Raises:
+        ArgumentError: There is none; the names nearest to it are offered.
+    """
+    names = mechanism.coordinate_names
+    if name in names:
+        return names.index(name)
+    raise ArgumentError(f"{argument}: there is no coordinate {name!r}{nearest(name, names, 'coordinates')}")
+
+
+def given_arrays(
+    mechanism: AbstractMechanism, given: Mapping[str, float] | None, argument: str
+) -> tuple[Bool[Array, " n"], Float[Array, " n"]]:
+    """(mask, values) of coordinates given by name.
+
+    Raises:
+        ArgumentError: An unknown name or a value that is not a finite number.
+    """
+    mask, values = np.zeros(mechanism.n, bool), np.zeros(mechanism.n)
+    for name, value in (given or {}).items():
+        i = coordinate_index(mechanism, name, argument)
+        mask[i], values[i] = True, finite_number(value, f"{argument}[{name!r}]")
+    return jnp.asarray(mask), jnp.asarray(values, mechanism.reference.dtype)
+
+
+def finite_number(value: object, argument: str) -> float:
+    """`value` as a float.
+
+    Raises:
+        ArgumentError: It is not a finite number.
+    """
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ArgumentError(f"{argument}: expected a finite number; found {value!r}")
+    return number
+
+
+def finite_vector(mechanism: AbstractMechanism, value: Numbers, names: tuple[str, ...], argument: str) -> Array:
+    """`value` as an array with one finite number for each name.
+
+    Raises:
+        ArgumentError: Another shape, or entries that are not finite, which are named.
+    """
+    expected = f"{argument}: expected {len(names)} numbers, one for each of {', '.join(names)}"
+    try:
+        vector = np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{expected}; found {value!r}") from None
+    if vector.shape != (len(names),):
+        raise ArgumentError(f"{expected}; found an array of shape {vector.shape}")
+    if not np.all(np.isfinite(vector)):
+        bad = [f"{name} = {x}" for name, x in zip(names, vector, strict=True) if not np.isfinite(x)]
+        raise ArgumentError(f"{argument}: expected finite numbers; found {', '.join(bad)}")
+    return jnp.asarray(vector, mechanism.reference.dtype)
+
+
+def listed(words: Iterable[str], conjunction: str = "and") -> str:
+    """'a', 'b' and 'c'."""
+    quoted = [repr(word) for word in words]
+    if len(quoted) < 2:
+        return "".join(quoted)
+    return f"{', '.join(quoted[:-1])} {conjunction} {quoted[-1]}"

@@ -1,0 +1,276 @@
+"""The position problem: the assembled configuration nearest to a rough start."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from fgmbs.errors import Status
+from fgmbs.kinematics.pseudo_inverse import RankFactors, rank_factors, row_norms
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.typing import Constraints, Coordinates, Scalar
+
+_CLOSE_LIMIT = 150
+"""Iterations to close the constraints from one starting point."""
+_RECLOSE_LIMIT = 15
+"""Iterations to close them again after a step along the closed configurations; a shorter step is tried after that."""
+_NEAREST_LIMIT = 50
+"""Steps along the closed configurations towards the start."""
+_LONGEST_STEP = 0.2
+"""Longest of these steps, relative to the largest coordinate: a longer one may end on another branch."""
+
+
+class PositionInfo(eqx.Module):
+    """How a position problem ended."""
+
+    gaps: Constraints
+    """What is left of each constraint, |Φ_i| / |∂Φ_i/∂q|: how far q would have to move to close it [m, rad]."""
+    given_gaps: Coordinates
+    """What is left of each given coordinate; 0 for the others [m, rad]."""
+    iterations: Int[Array, ""]
+    status: Status
+    """`converged`, `not_assembled`, `non_finite`; `iteration_limit` is assembled, but perhaps not nearest."""
+
+    @property
+    def assembled(self) -> Bool[Array, "..."]:
+        """Whether all constraints hold and all given coordinates have their values."""
+        return (self.status == Status.converged) | (self.status == Status.iteration_limit)
+
+
+class _Problem(eqx.Module):
+    """min ½ |q − q_start|² subject to C(q) = [Φ(q, t); q_i − value_i for each given i] = 0."""
+
+    mechanism: AbstractMechanism
+    q_start: Coordinates
+    t: Float[Array, ""]
+    given: Coordinates
+    """1 for a given coordinate, 0 for the others, whose rows are zero: redundant rows do no harm."""
+    values: Coordinates
+
+    def rows(self, q):
+        return jnp.concatenate([self.mechanism.constraints(q, self.t), self.given * (q - self.values)])
+
+    def rows_along(self, q):
+        """v ↦ C(q ⊞ v)."""
+        return lambda v: self.rows(self.mechanism.retract(q, v))
+
+    def jacobian(self, q):
+        return jax.jacfwd(self.rows_along(q))(self.zero)
+
+    def distance(self, q):
+        d = self.mechanism.local(self.q_start, q)
+        return d @ d / 2
+
+    def gradient(self, q):
+        return jax.grad(lambda v: self.distance(self.mechanism.retract(q, v)))(self.zero)
+
+    def lagrangian_hessian(self, q, lambda_):
+        """∇²(distance + λᵀC): I + Σ λ_i ∇²C_i where the coordinates are a vector space."""
+        rows = self.rows_along(q)
+        return jax.hessian(lambda v: self.distance(self.mechanism.retract(q, v)) + lambda_ @ rows(v))(self.zero)
+
+    @property
+    def zero(self):
+        return jnp.zeros(self.mechanism.nv, self.q_start.dtype)
+
+    def scale(self, q):
+        """The size that tolerances are relative to [m, rad]."""
+        scale = jnp.maximum(jnp.max(jnp.abs(q)), jnp.max(jnp.abs(self.q_start)))
+        return jnp.where(scale > 0, scale, 1.0)
+
+
+def solve_position(
+    mechanism: AbstractMechanism,
+    q_start: Coordinates,
+    t: Scalar = 0.0,
+    given_mask: Bool[Array, " n"] | None = None,
+    given_values: Coordinates | None = None,
+    guess: Coordinates | None = None,
+) -> tuple[Coordinates, PositionInfo]:
+    """The assembled configuration nearest to a start, as far as a local search finds it.
+
+    Solves min ½ |q − q_start|² subject to Φ(q, t) = 0 ([Blanco21] eq. (1)) and q_i = value_i for the given coordinates.
+    Levenberg–Marquardt closes the constraints by steps near the minimum norm; then Newton steps along the closed
+    configurations, each closed again and accepted only if nearer, approach the start. Redundant rows are welcome.
+
+    Compiles, batches and differentiates: derivatives of any order, in forward and reverse mode, with respect to the
+    mechanism, `q_start`, `t` and `given_values` come from the optimality conditions, not from the iterations. They mean
+    something only where `info.assembled`. Nothing is raised: where the constraints cannot be closed, q is the best
+    configuration found.
+
+    Args:
+        q_start: Where to start; a given coordinate need not have its value yet [m, rad].
+        t: Time [s].
+        given_mask: Which coordinates are given; none by default.
+        given_values: Values of the given coordinates, anything finite for the others [m, rad].
+        guess: Where the search begins, for another local solution; `q_start` by default [m, rad].
+    """
+    dtype = q_start.dtype
+    given = jnp.zeros_like(q_start) if given_mask is None else given_mask.astype(dtype)
+    values = q_start if given_values is None else given_values
+    problem = _Problem(mechanism.evaluated(), q_start, jnp.asarray(t, dtype), given, values)
+    guess = q_start if guess is None else guess
+    q, lambda_, info = _nearest(jax.lax.stop_gradient(problem), jax.lax.stop_gradient(guess))
+    q, _ = _differentiable(problem, q, lambda_)
+    return q, info
+
+
+class _Closing(NamedTuple):
+    q: Array
+    damping: Array
+    k: Array
+    closed: Array
+    stuck: Array
+
+
+def _close(problem: _Problem, q, limit):
+    """Levenberg–Marquardt on |C|², rows scaled to unit gradients: (q, closed, iterations)."""
+    eps = float(jnp.finfo(q.dtype).eps)
+
+    def body(s):
+        C, C_q = problem.rows(s.q), problem.jacobian(s.q)
+        norms = row_norms(C_q)
+        gaps = C / norms
+        factors = rank_factors(C_q / norms[:, None])
+        closed = jnp.max(jnp.abs(gaps)) <= 1e3 * eps * problem.scale(s.q)
+        # Where no combination of rows can get smaller to first order, the constraints stay open.
+        stuck = jnp.linalg.norm(gaps @ (C_q / norms[:, None])) <= 1e-9 * jnp.linalg.norm(gaps)
+        q_trial = problem.mechanism.retract(s.q, -factors.pseudo_inverse(s.damping) @ gaps)
+        lower = jnp.linalg.norm(problem.rows(q_trial) / norms) < jnp.linalg.norm(gaps)  # False for NaN
+        q = jnp.where(lower, q_trial, s.q)  # once closed too: one more step costs nothing and reaches rounding
+        damping = jnp.where(lower, s.damping / 10, s.damping * 10)
+        return _Closing(q, damping, s.k + 1, closed, stuck | (damping > 1e9))
+
+    start = _Closing(q, jnp.asarray(1e-3, q.dtype), jnp.asarray(0), jnp.asarray(False), jnp.asarray(False))
+    end = jax.lax.while_loop(lambda s: ~s.closed & ~s.stuck & (s.k < limit), body, start)
+    return end.q, end.closed, end.k
+
+
+class _Approach(NamedTuple):
+    q: Array
+    lambda_: Array
+    gaps: Array
+    step: Array
+    radius: Array
+    k: Array
+    iterations: Array
+    closed: Array
+    done: Array
+
+
+def _nearest(problem: _Problem, q):
+    """(q, lambda_, info) of the closed configuration nearest to the start; the first pass closes q itself."""
+    eps = float(jnp.finfo(problem.q_start.dtype).eps)
+
+    def body(s):
+        first = s.k == 0
+        limit = jnp.where(first, _CLOSE_LIMIT, _RECLOSE_LIMIT)
+        q_trial, closed, k = _close(problem, problem.mechanism.retract(s.q, s.step), limit)
+        # Near the end the distance changes by less than its rounding, which must not count against a step.
+        nearer = problem.distance(q_trial) <= problem.distance(s.q) * (1 + 16 * eps)
+        accept = first | (closed & nearer)
+        q = jnp.where(accept, q_trial, s.q)
+
+        C_q, gradient = problem.jacobian(q), problem.gradient(q)
+        norms = row_norms(C_q)
+        factors = rank_factors(C_q / norms[:, None])
+        lambda_ = -(factors.pseudo_inverse().T @ gradient) / norms
+        hessian = problem.lagrangian_hessian(q, lambda_)
+        step = -_null_space_inverse(factors, hessian, convex=True) @ gradient
+        length, scale = jnp.linalg.norm(step), problem.scale(q)
+        radius = jnp.minimum(jnp.where(accept, 2 * s.radius, s.radius / 4), _LONGEST_STEP * scale)
+        step = step * jnp.minimum(1.0, radius / jnp.where(length > 0, length, 1.0))
+        still = jnp.minimum(length, radius) <= 1e3 * eps * scale
+        closed = jnp.where(first, closed, s.closed)
+        return _Approach(
+            q, lambda_, problem.rows(q) / norms, step, radius, s.k + 1, s.iterations + k, closed, ~closed | still
+        )
+
+    n_rows, zero = problem.rows(q).shape[0], jnp.asarray(0)
+    no_rows = jnp.zeros(n_rows, q.dtype)
+    start = _Approach(
+        q,
+        no_rows,
+        no_rows,
+        problem.zero,
+        jnp.asarray(jnp.inf, q.dtype),
+        zero,
+        zero,
+        jnp.asarray(False),
+        jnp.asarray(False),
+    )
+    end = jax.lax.while_loop(lambda s: ~s.done & (s.k < _NEAREST_LIMIT), body, start)
+
+    finite = jnp.all(jnp.isfinite(end.gaps)) & jnp.all(jnp.isfinite(end.q))
+    lambda_ = jnp.where(finite & end.closed, end.lambda_, 0.0)
+    status = Status.where(end.done, Status.converged, Status.iteration_limit)
+    status = Status.where(end.closed, status, Status.not_assembled)
+    status = Status.where(finite, status, Status.non_finite)
+    m = n_rows - q.shape[0]
+    gaps = jnp.abs(end.gaps)
+    return end.q, lambda_, PositionInfo(gaps[:m], gaps[m:], end.iterations, status)
+
+
+def _null_space_inverse(factors: RankFactors, hessian, *, convex: bool):
+    """P (P H P)⁺ P: what the Hessian does to steps that keep the constraints.
+
+    Args:
+        convex: Take absolute values of negative curvatures, for a direction of descent.
+    """
+    P = factors.null_projector()
+    w, V = jnp.linalg.eigh(P @ hessian @ P + (jnp.eye(P.shape[0], dtype=P.dtype) - P))
+    floor = jnp.asarray(jnp.finfo(w.dtype).eps ** 0.5, w.dtype)
+    size = jnp.maximum(jnp.abs(w), floor)
+    w = size if convex else jnp.where(w < 0, -size, size)
+    return P @ (V / w) @ V.T @ P
+
+
+@eqx.filter_custom_jvp
+def _differentiable(problem, q, lambda_):
+    """(q, lambda_) with the derivatives of the solution with respect to the problem.
+
+    The optimality conditions ∇distance + C_qᵀ λ = 0, C = 0, differentiated: [H C_qᵀ; C_q 0] [t_v; t_λ] = −[t_g; t_C],
+    with the exact Hessian H of the Lagrangian.
+    """
+    return q, lambda_
+
+
+@_differentiable.def_jvp
+def _differentiable_jvp(primals, tangents):
+    problem, q, lambda_ = primals
+    q, lambda_ = _differentiable(problem, q, lambda_)  # so that this rule has derivatives again
+
+    def conditions(problem):
+        rows = problem.rows_along(q)
+
+        def lagrangian(v):
+            return problem.distance(problem.mechanism.retract(q, v)) + lambda_ @ rows(v)
+
+        return jax.grad(lagrangian)(problem.zero), rows(problem.zero)
+
+    values, t_values = eqx.filter_jvp(conditions, (problem,), (tangents[0],))
+    # A None is the tangent of what does not depend on the numbers that vary.
+    t_gradient, t_C = (jnp.zeros_like(x) if t is None else t for x, t in zip(values, t_values, strict=True))
+    C_q, hessian = problem.jacobian(q), problem.lagrangian_hessian(q, lambda_)
+    norms = jax.lax.stop_gradient(row_norms(C_q))
+    factors = rank_factors(jax.lax.stop_gradient(C_q) / norms[:, None])
+    H = jax.lax.stop_gradient(hessian)
+    G = _null_space_inverse(factors, H, convex=False)
+    C_q_plus = factors.pseudo_inverse() / norms
+
+    def matvec(x):
+        v, lambda_ = x
+        return hessian @ v + C_q.T @ lambda_, C_q @ v
+
+    def solve(_, rhs):
+        # Null-space method; a symmetric operator for redundant rows too.
+        a, b = rhs
+        v = C_q_plus @ b
+        v = v + G @ (a - H @ v)
+        return v, C_q_plus.T @ (a - H @ v)
+
+    t_v, t_lambda = jax.lax.custom_linear_solve(matvec, (-t_gradient, -t_C), solve, symmetric=True)
+    t_q = jax.jvp(lambda v: problem.mechanism.retract(q, v), (problem.zero,), (t_v,))[1]
+    return (q, lambda_), (t_q, t_lambda)

@@ -1,0 +1,133 @@
+"""The velocity and the acceleration problem."""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from fgmbs.errors import ArgumentError
+from fgmbs.kinematics.names import Numbers, finite_number, finite_vector, given_arrays, listed
+from fgmbs.kinematics.pseudo_inverse import pseudo_inverse, row_norms
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
+
+
+def solve_velocity(
+    mechanism: AbstractMechanism,
+    q: Coordinates,
+    t: Scalar = 0.0,
+    given_mask: Bool[Array, " nv"] | None = None,
+    given_values: Velocities | None = None,
+    start: Velocities | None = None,
+) -> Velocities:
+    """The velocities nearest to a start that satisfy Φ_q dq = −Φ_t and the given ones. [Blanco21] eq. (2)
+
+    Solved in the least-squares sense: redundant rows do no harm, and given velocities that contradict the constraints
+    are met halfway. Compiles, batches and differentiates where the rank is constant.
+
+    Args:
+        q: Coordinates that satisfy Φ(q, t) = 0 [m, rad].
+        t: Time [s].
+        given_mask: Which velocities are given; none by default.
+        given_values: Values of the given velocities, anything finite for the others [m/s, rad/s].
+        start: Velocities to be near to, zero by default: as slow as possible [m/s, rad/s].
+    """
+    mechanism = mechanism.evaluated()
+    t = jnp.asarray(t, q.dtype)
+    Phi_t = mechanism.constraint_rate(q, jnp.zeros(mechanism.nv, q.dtype), t)
+    return _nearest_rates(mechanism.constraint_jacobian(q, t), -Phi_t, given_mask, given_values, start)
+
+
+def solve_acceleration(
+    mechanism: AbstractMechanism,
+    q: Coordinates,
+    dq: Velocities,
+    t: Scalar = 0.0,
+    given_mask: Bool[Array, " nv"] | None = None,
+    given_values: Velocities | None = None,
+    start: Velocities | None = None,
+) -> Velocities:
+    """The accelerations nearest to a start that satisfy Φ_q ddq = c and the given ones. [Blanco21] eq. (3)
+
+    Args:
+        q: Coordinates that satisfy Φ(q, t) = 0 [m, rad].
+        dq: Velocities that satisfy Φ_q dq = −Φ_t [m/s, rad/s].
+        t: Time [s].
+        given_mask: Which accelerations are given; none by default.
+        given_values: Values of the given accelerations, anything finite for the others [m/s², rad/s²].
+        start: Accelerations to be near to, zero by default [m/s², rad/s²].
+    """
+    mechanism = mechanism.evaluated()
+    t = jnp.asarray(t, q.dtype)
+    c = mechanism.constraint_bias(q, dq, t)
+    return _nearest_rates(mechanism.constraint_jacobian(q, t), c, given_mask, given_values, start)
+
+
+def velocities(
+    mechanism: AbstractMechanism,
+    q: Numbers,
+    given: Mapping[str, float] | None = None,
+    *,
+    start: Numbers | None = None,
+    t: float = 0.0,
+) -> Velocities:
+    """The velocities with the given values by coordinate name; otherwise as slow, or as near to `start`, as possible.
+
+    Args:
+        q: Assembled coordinates [m, rad].
+        given: Velocities by coordinate name [m/s, rad/s].
+        start: Velocities to be near to [m/s, rad/s].
+        t: Time [s].
+
+    Raises:
+        ArgumentError: An unknown name, a number that is not finite, or given velocities that contradict the constraints
+            or each other.
+    """
+    names = mechanism.coordinate_names
+    q = finite_vector(mechanism, q, names, "q")
+    t = finite_number(t, "t")
+    mask, values = given_arrays(mechanism, given, "given")
+    near = None if start is None else finite_vector(mechanism, start, names, "start")
+    dq, gaps = _velocity_and_gaps(mechanism, q, jnp.asarray(t, q.dtype), mask, values, near)
+    dq, gaps = np.asarray(dq), np.asarray(gaps)
+    size = max(1.0, float(np.max(np.abs(dq), initial=0.0)), float(np.max(np.abs(values))))
+    given_gaps = np.where(mask, np.abs(dq - values), 0.0)
+    if max(np.max(gaps, initial=0.0), np.max(given_gaps)) > 1e-9 * size:
+        open_rows = [
+            name for name, gap in zip(mechanism.constraint_names, gaps, strict=True) if gap > 1e-3 * np.max(gaps)
+        ]
+        asked = ", ".join(f"d{name}/dt = {value:g}" for name, value in (given or {}).items())
+        if not asked:
+            raise ArgumentError(
+                f"no velocity satisfies the constraints in this configuration: {listed(open_rows)} contradict each "
+                f"other (by {np.max(gaps):.3g}); it may be a dead point of the prescribed motion"
+            )
+        best = ", ".join(f"{name} {dq[names.index(name)]:.6g}" for name in given or {})
+        raise ArgumentError(
+            f"given: {asked} cannot all hold in this configuration, because they contradict {listed(open_rows)}; "
+            f"the nearest velocities are {best}. Give fewer of them, or their independent part only"
+        )
+    return jnp.asarray(dq)
+
+
+@eqx.filter_jit
+def _velocity_and_gaps(mechanism, q, t, mask, values, start):
+    dq = solve_velocity(mechanism, q, t, mask, values, start)
+    gaps = mechanism.evaluated().constraint_rate(q, dq, t)
+    return dq, jnp.abs(gaps) / row_norms(mechanism.constraint_jacobian(q, t))
+
+
+def _nearest_rates(
+    Phi_q: Float[Array, "m nv"], rhs: Constraints, given_mask, given_values, start: Velocities | None
+) -> Velocities:
+    """min |x − start|² over the least-squares solutions of Φ_q x = rhs, x_i = value_i."""
+    x = jnp.zeros_like(Phi_q, shape=Phi_q.shape[1]) if start is None else start
+    norms = row_norms(Phi_q)
+    A, b = Phi_q / norms[:, None], rhs / norms
+    if given_mask is not None:
+        given = given_mask.astype(Phi_q.dtype)
+        values = jnp.zeros_like(given) if given_values is None else given_values
+        A, b = jnp.concatenate([A, jnp.diag(given)]), jnp.concatenate([b, given * values])
+    return x + pseudo_inverse(A) @ (b - A @ x)

@@ -1,0 +1,44 @@
+"""Generalized inverses and their derivative rules."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from fgmbs.kinematics.pseudo_inverse import left_inverse, pseudo_inverse, rank_factors, row_norms
+
+
+def _matrix(x, rows=5, columns=4, rank=2):
+    """Of constant rank, a smooth function of x."""
+    left, right = (
+        jax.random.normal(jax.random.key(0), (rows, rank)),
+        jax.random.normal(jax.random.key(1), (rank, columns)),
+    )
+    return (left + x * jnp.cos(left)) @ (right + jnp.sin(x * right))
+
+
+@pytest.mark.parametrize(
+    "inverse, rank", [(pseudo_inverse, 2), (pseudo_inverse, 4), (left_inverse, 4)], ids=["deficient", "full", "left"]
+)
+def test_inverse_and_its_derivatives(inverse, rank):
+    def f(x):
+        return inverse(_matrix(x, rank=rank))
+
+    x = jnp.asarray(0.3)
+    np.testing.assert_allclose(f(x), np.linalg.pinv(_matrix(x, rank=rank), rcond=1e-10), atol=1e-12)
+    check_grads(f, (x,), order=2, modes=("fwd", "rev"), rtol=1e-4, atol=1e-4)
+
+
+def test_damping_and_projector():
+    A = _matrix(jnp.asarray(0.1))
+    factors = rank_factors(A)
+    mu = 1e-2 * np.linalg.norm(A, 2) ** 2
+    np.testing.assert_allclose(factors.pseudo_inverse(1e-2), np.linalg.solve(A.T @ A + mu * np.eye(4), A.T), atol=1e-12)
+    P = factors.null_projector()
+    np.testing.assert_allclose(A @ P, 0, atol=1e-12)
+    assert np.trace(P) == pytest.approx(2)
+
+
+def test_zero_rows_have_a_norm_to_divide_by():
+    np.testing.assert_array_equal(row_norms(jnp.zeros((2, 3))), [1, 1])
