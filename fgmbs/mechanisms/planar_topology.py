@@ -6,7 +6,7 @@ Points are kept in a table, the free ones first: its first rows are q as it stan
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +27,7 @@ from fgmbs.io.expressions import names_in
 class Constraint(NamedTuple):
     """One constraint of a mechanism: `function(*points, *coordinates, *numbers)`."""
 
-    function: Callable[..., Array | float]
+    function: Callable[..., Any]
     points: tuple[int, ...]
     """Points, as in the file."""
     coordinates: tuple[int, ...]
@@ -40,7 +40,7 @@ class Constraint(NamedTuple):
 class ConstraintGroup(NamedTuple):
     """All constraints of one function, stacked."""
 
-    function: Callable[..., Array | float]
+    function: Callable[..., Any]
     members: tuple[Constraint, ...]
     rows: np.ndarray
     """(points of one, members): rows of the point table."""

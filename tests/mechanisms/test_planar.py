@@ -14,8 +14,16 @@ def mechanism_of(text):
     return PlanarMechanism.from_description(parse_mechanism(text))
 
 
-def rank(mechanism, q):
-    return np.linalg.matrix_rank(mechanism.constraint_jacobian(q, 0.0), tol=1e-9)
+@jax.jit
+def drawn(mechanism):
+    """Coordinates as drawn, with their constraints and Jacobian."""
+    mechanism = mechanism.evaluated()
+    q = mechanism.reference
+    return q, mechanism.constraints(q, 0.0), mechanism.constraint_jacobian(q, 0.0)
+
+
+def rank(matrix):
+    return np.linalg.matrix_rank(matrix, tol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -28,10 +36,10 @@ def rank(mechanism, q):
     ],
 )
 def test_reference_mechanisms(references, name, n, m, independent_rows):
-    mechanism = references[name].evaluated()
-    assert (mechanism.n, mechanism.m, len(mechanism.constraint_names)) == (n, m, m)
-    np.testing.assert_allclose(mechanism.constraints(mechanism.reference, 0.0), 0.0, atol=1e-14)
-    assert rank(mechanism, mechanism.reference) == independent_rows
+    _, Phi, Phi_q = drawn(references[name])
+    assert (references[name].n, len(references[name].constraint_names)) == (n, m)
+    np.testing.assert_allclose(Phi, np.zeros(m), atol=1e-14)
+    assert rank(Phi_q) == independent_rows
 
 
 def test_fourbar_energy_and_inertia(references):
@@ -112,8 +120,7 @@ def derivative_of_answers(mechanism, name, state):
 
 
 def test_evaluating_changes_nothing(everything, state):
-    evaluated = jax.jit(lambda mechanism, *state: answers(mechanism.evaluated(), *state))
-    np.testing.assert_allclose(evaluated(everything, *state), ANSWERS(everything, *state), atol=1e-14)
+    np.testing.assert_allclose(ANSWERS(everything.evaluated(), *state), ANSWERS(everything, *state), atol=1e-14)
 
 
 def test_time_derivatives_of_the_constraints(everything, state):
@@ -121,15 +128,13 @@ def test_time_derivatives_of_the_constraints(everything, state):
     q, dq, t = state
     mechanism = everything.evaluated()
     ddq = jnp.flip(dq)
-
-    @jax.jit
-    def Phi(s):
-        return mechanism.constraints(q + s * dq + s**2 * ddq / 2, t + s)
-
+    Phi = jax.jit(lambda s: mechanism.constraints(q + s * dq + s**2 * ddq / 2, t + s))
     h = 1e-4
     before, now, after = Phi(-h), Phi(0.0), Phi(h)
-    np.testing.assert_allclose(mechanism.constraint_rate(q, dq, t), (after - before) / (2 * h), atol=1e-6)
-    acceleration = mechanism.constraint_jacobian(q, t) @ ddq - mechanism.constraint_bias(q, dq, t)
+    m, n = len(now), mechanism.n
+    _, Phi_q, rate, bias, _ = jnp.split(ANSWERS(mechanism, *state), np.cumsum([m, m * n, m, m]))
+    np.testing.assert_allclose(rate, (after - before) / (2 * h), atol=1e-6)
+    acceleration = Phi_q.reshape(m, n) @ ddq - bias
     # Truncation h² f'''' / 12 and round-off 4e-16 / h²
     np.testing.assert_allclose(acceleration, (after - 2 * now + before) / h**2, atol=1e-6)
 
@@ -183,9 +188,15 @@ def test_answers_are_differentiable_in_parameters(everything, state, name):
 
 
 def test_reverse_mode_through_parameters_equals_forward_mode(everything, state):
-    value, pullback = jax.vjp(lambda values: ANSWERS(everything.with_parameters(values), *state), everything.parameters)
-    weights = jnp.cos(jnp.arange(value.size, dtype=float))
-    (gradient,) = pullback(weights)
+
+    @jax.jit
+    def gradient_of(values, weights):
+        return jax.grad(lambda values: weights @ answers(everything.with_parameters(values).evaluated(), *state))(
+            values
+        )
+
+    weights = jnp.cos(jnp.arange(ANSWERS(everything, *state).size, dtype=float))
+    gradient = gradient_of(everything.parameters, weights)
     for name in ("L", "coupler.cog.y"):
         np.testing.assert_allclose(gradient[name], weights @ derivative_of_answers(everything, name, state), rtol=1e-10)
 
@@ -328,8 +339,8 @@ def test_extra_points_of_a_body_are_free_of_mirror_images_and_need_no_triangle()
         planar_bodies:
           - {points: [0, 1, 2, 3], mass: 1, I0: 1, cog: [0.5, 0]}
     """)
-    q = mechanism.reference
-    assert (mechanism.m, rank(mechanism, q)) == (5, 5)  # one degree of freedom in six coordinates
+    q, _, Phi_q = drawn(mechanism)
+    assert rank(Phi_q) == len(Phi_q) == 5  # one degree of freedom in six coordinates
     mirrored = q * jnp.array([1.0, -1.0] * 3)
     np.testing.assert_allclose(mechanism.constraints(mirrored, 0.0), [0, 0, 0, 0, -1.4], atol=1e-14)
 
@@ -341,8 +352,9 @@ def test_two_bodies_on_the_same_points_repeat_a_row_and_add_their_masses():
           - {points: [0, 1], length: auto, mass: 1, I0: 0.4, cog: [0.5, 0]}
           - {points: [1, 0], length: LENGTH, mass: 2, I0: 0.7, cog: [0.5, 0]}
     """
-    both = mechanism_of(text.replace("LENGTH", "auto"))
-    assert (both.m, rank(both, both.reference)) == (2, 1)
+    both = mechanism_of(text.replace("LENGTH", "auto")).evaluated()
+    _, _, Phi_q = drawn(both)
+    assert (len(Phi_q), rank(Phi_q)) == (2, 1)
     # The second is seen from its other end: I = I0 − 2 m cog L + m L².
     np.testing.assert_allclose(both.mass_matrix(both.reference), (0.4 + 0.7) * np.eye(2), rtol=1e-14)
     contradictory = mechanism_of(text.replace("LENGTH", "1.1"))
