@@ -1,0 +1,161 @@
+"""Equations of motion: the KKT system, its solution, equations (6) and (15) as printed, energies."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.typing import Coordinates, Scalar, Velocities
+
+# Weight of the constraint rows against the mass matrix in `kkt_inverse`, and how often the geometric series is doubled.
+# The error is (1 + PENALTY σ)^-(2^DOUBLINGS) for a relative stiffness σ of a constraint, plus rounding of about
+# 1e-16 · PENALTY: below 1e-10 for every row of σ > 1e-5; rows below it (redundant ones, σ = 0) fade out smoothly.
+_PENALTY = 1e5
+_DOUBLINGS = 5
+
+
+class KKTInverse(NamedTuple):
+    """Blocks of the pseudo-inverse of [M Φ_qᵀ; Φ_q 0]: ddq = P Q + S c, λ = Sᵀ Q − W c."""
+
+    P: Float[Array, "nv nv"]
+    S: Float[Array, "nv m"]
+    W: Float[Array, "m m"]
+
+
+@jax.custom_jvp
+def kkt_inverse(M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"]) -> KKTInverse:
+    """Pseudo-inverse of the KKT matrix, for singular mass matrices and redundant constraints alike.
+
+    Augmented Lagrangian: with A = M + α Φ_qᵀΦ_q positive definite, the multiplier iteration
+    λ ← λ + α(Φ_q ddq − c) contracts by E = I − α Φ_q A⁻¹ Φ_qᵀ. Its limit is a geometric series in E, summed here by
+    repeated squaring: no pivoting, no rank decision, smooth in its arguments. Rows are normalised first.
+    """
+    scale = jnp.sqrt(jnp.trace(M) / M.shape[0] / (jnp.sum(Phi_q**2, axis=1) + 1e-300) * _PENALTY)
+    G = scale[:, None] * Phi_q
+    A_inverse = _spd_inverse(M + G.T @ G)
+    Z = A_inverse @ G.T
+    identity = jnp.eye(G.shape[0], dtype=G.dtype)
+    E = identity - G @ Z
+    series = identity + E
+    power = E
+    for _ in range(_DOUBLINGS - 1):
+        power = power @ power
+        series = series + series @ power
+    ZS = Z @ series
+    P = A_inverse - ZS @ Z.T
+    S = (Z + ZS @ E) * scale
+    W = scale[:, None] * (series @ E) * scale
+    return KKTInverse(P, S, W)
+
+
+@kkt_inverse.defjvp
+def _kkt_inverse_jvp(primals, tangents):
+    # d(K⁺) = −K⁺ dK K⁺ where the rank does not change.
+    inverse = kkt_inverse(*primals)
+    P, S, W = inverse
+    t_M, t_Phi_q = tangents
+    t_PM = P @ t_M + S @ t_Phi_q
+    t_SM = S.T @ t_M - W @ t_Phi_q
+    P_Phi = P @ t_Phi_q.T
+    S_Phi = S.T @ t_Phi_q.T
+    t_P = -(t_PM @ P + P_Phi @ S.T)
+    t_S = -(t_PM @ S - P_Phi @ W)
+    t_W = t_SM @ S - S_Phi @ W
+    return inverse, KKTInverse(t_P, t_S, t_W)
+
+
+@jax.custom_jvp
+def solve_kkt(
+    M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"]
+) -> tuple[Velocities, Float[Array, " m"]]:
+    """(ddq, λ) of [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c], in the minimum-norm sense. [Blanco21] eq. (5)"""
+    P, S, W = kkt_inverse(M, Phi_q)
+    return P @ Q + S @ c, Q @ S - W @ c
+
+
+@solve_kkt.defjvp
+def _solve_kkt_jvp(primals, tangents):
+    # One more solve with the same matrix: nv + m numbers a tangent instead of the (nv + m)² of d(K⁺).
+    M, Phi_q, Q, c = primals
+    t_M, t_Phi_q, t_Q, t_c = tangents
+    P, S, W = kkt_inverse(M, Phi_q)
+    ddq, lambda_ = P @ Q + S @ c, Q @ S - W @ c
+    t_Q = t_Q - t_M @ ddq - lambda_ @ t_Phi_q
+    t_c = t_c - t_Phi_q @ ddq
+    return (ddq, lambda_), (P @ t_Q + S @ t_c, t_Q @ S - W @ t_c)
+
+
+def _spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    L = jax.lax.linalg.cholesky(A, symmetrize_input=False)
+    L_inverse = jax.lax.linalg.triangular_solve(L, jnp.eye(A.shape[0], dtype=A.dtype), left_side=True, lower=True)
+    return L_inverse.T @ L_inverse
+
+
+def acceleration(
+    mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar
+) -> tuple[Velocities, Float[Array, " m"]]:
+    """Accelerations and constraint multipliers of a mechanism that moves freely.
+
+    Solves [M Φ_qᵀ; Φ_q 0] [q̈; λ] = [Q; c], so that neither a singular mass matrix nor redundant constraints need
+    special treatment ([Blanco21] eq. (5)); the multipliers of redundant rows are those of least norm.
+
+    Args:
+        mechanism: The mechanism.
+        q: Coordinates that satisfy Φ(q, t) = 0 [m, rad].
+        dq: Velocities that satisfy Φ_q dq = −Φ_t [m/s, rad/s].
+        t: Time [s].
+
+    Returns:
+        (ddq, lambda_): accelerations [m/s², rad/s²] and multipliers [N, N·m per unit of the constraint].
+    """
+    return solve_kkt(
+        mechanism.mass_matrix(q),
+        mechanism.constraint_jacobian(q, t),
+        mechanism.forces(q, dq, t),
+        mechanism.constraint_bias(q, dq, t),
+    )
+
+
+def acceleration_dependent(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:
+    """Accelerations by the closed form of [Blanco21] eq. (6); needs M invertible and Φ_q of full row rank."""
+    M_inverse = jnp.linalg.inv(mechanism.mass_matrix(q))
+    Phi_q = mechanism.constraint_jacobian(q, t)
+    Gamma = Phi_q @ M_inverse @ Phi_q.T
+    S = jnp.linalg.solve(Gamma, Phi_q @ M_inverse).T
+    Q = mechanism.forces(q, dq, t)
+    c = mechanism.constraint_bias(q, dq, t)
+    return M_inverse @ Q - S @ (Phi_q @ (M_inverse @ Q)) + S @ c
+
+
+def acceleration_independent(
+    mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar, B: Float[Array, "dof nv"]
+) -> Float[Array, " dof"]:
+    """Accelerations of the independent coordinates z = B q. [Blanco21] eq. (15)
+
+    Needs [Φ_q; B] of full column rank; redundant rows are allowed.
+    """
+    Phi_q = mechanism.constraint_jacobian(q, t)
+    SR = jnp.linalg.pinv(jnp.concatenate([Phi_q, B]))
+    S, R = SR[:, : Phi_q.shape[0]], SR[:, Phi_q.shape[0] :]
+    M = mechanism.mass_matrix(q)
+    Q_bar = R.T @ (mechanism.forces(q, dq, t) - M @ (S @ mechanism.constraint_bias(q, dq, t)))
+    return jnp.linalg.solve(R.T @ M @ R, Q_bar)
+
+
+def reactions(
+    mechanism: AbstractMechanism, q: Coordinates, lambda_: Float[Array, " m"], t: Scalar
+) -> Float[Array, " nv"]:
+    """Generalized reaction forces −Φ_qᵀ λ of the constraints on the coordinates [N, N·m]."""
+    return -lambda_ @ mechanism.constraint_jacobian(q, t)
+
+
+def energy(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities) -> tuple[Scalar, Scalar]:
+    """Kinetic energy ½ dqᵀ M dq and potential energy of gravity and springs [J]."""
+    return 0.5 * dq @ mechanism.mass_matrix(q) @ dq, mechanism.potential(q)
+
+
+def nonconservative_power(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar) -> Scalar:
+    """Power of all forces that have no potential: negative where dampers dissipate, positive where drives feed [W]."""
+    return dq @ (mechanism.forces(q, dq, t) + jax.grad(mechanism.potential)(q))

@@ -1,0 +1,119 @@
+"""A factor: one residual function of named variables, with its noise."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from fgmbs.errors import ArgumentError
+from fgmbs.factors.robust import AbstractLoss
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.typing import Scalar
+
+Scope = Literal["initial", "step", "interval", "global"]
+
+
+class Instant(eqx.Module):
+    """What a residual knows besides its variables: the mechanism, when it is, its own data."""
+
+    mechanism: AbstractMechanism
+    t: Scalar
+    """Time [s]; for a factor between two steps the time of the second."""
+    dt: Scalar
+    """Time step [s]."""
+    theta: dict[str, Array]
+    """Global parameters."""
+    series: PyTree
+    """The factor's time-varying data at this instant."""
+    data: PyTree
+    """The factor's constant data."""
+
+
+class Noise(eqx.Module):
+    """Square-root information of a residual: the whitened residual is `sqrt_info · r`.
+
+    A scalar, one number per row, or an upper triangular matrix. Zero means no information; build one with `sigma`
+    or `covariance`.
+    """
+
+    sqrt_info: Float[Array, "*rows"]
+
+    @staticmethod
+    def sigma(sigma: Float[Array, "*rows"] | float) -> "Noise":
+        """Independent rows of standard deviation `sigma` (scalar or one per row, > 0, in the residual's unit)."""
+        return Noise(1.0 / jnp.asarray(sigma, dtype=float))
+
+    @staticmethod
+    def covariance(cov: Float[Array, "rows rows"]) -> "Noise":
+        """Correlated rows of covariance `cov`, positive definite."""
+        L = jnp.linalg.cholesky(jnp.asarray(cov, dtype=float))
+        return Noise(jax.scipy.linalg.solve_triangular(L, jnp.eye(L.shape[0]), lower=True))
+
+    def whiten(self, r: Float[Array, " rows"]) -> Float[Array, " rows"]:
+        """sqrt_info · r."""
+        return self.sqrt_info @ r if self.sqrt_info.ndim == 2 else self.sqrt_info * r
+
+
+class Factor(eqx.Module):
+    """A residual r(variables) ~ N(0, noise) at every place of its scope.
+
+    Scopes and what `residual` receives after the `Instant`:
+        "step": the named variables of one step, at every step.
+        "initial": the same, at the first step only.
+        "interval": the named variables of a step, then those of the next, between all neighbours.
+        "global": nothing; it reads `at.theta`.
+
+    Attributes:
+        residual: A module-level function `residual(at, *variables) -> (rows,)`, in physical units.
+        variables: Names of the variables it reads, in the order in which it takes them.
+        noise: Standard deviation or covariance of the residual.
+        scope: Where it sits.
+        series: Pytree of arrays with a leading axis of all steps; `at.series` is its row at this step
+            (for an interval, at the second step).
+        data: Pytree of constant arrays, seen as `at.data`.
+        weights: Time-varying square-root weights on top of the noise, (steps, rows), or (steps, rows, rows) for
+            matrices; a zero removes a row, as a mask for missing measurements does.
+        globals: Names of the global parameters that it reads from `at.theta`.
+        loss: Robust loss; None is least squares.
+        name: Shown in cost tables; the function's name by default.
+    """
+
+    residual: Callable[..., Float[Array, " rows"]] = eqx.field(static=True)
+    variables: tuple[str, ...] = eqx.field(static=True, converter=tuple)
+    noise: Noise
+    scope: Scope = eqx.field(static=True, default="step")
+    series: PyTree = None
+    data: PyTree = None
+    weights: Float[Array, "steps rows"] | Float[Array, "steps rows rows"] | None = None
+    globals: tuple[str, ...] = eqx.field(static=True, default=())
+    loss: AbstractLoss | None = None
+    name: str = eqx.field(static=True, default="")
+
+    def __post_init__(self):
+        if self.scope not in ("initial", "step", "interval", "global"):
+            raise ArgumentError(
+                f"factor scope: expected 'initial', 'step', 'interval' or 'global'; found {self.scope!r}"
+            )
+        if not self.name:
+            self.name = getattr(self.residual, "__name__", type(self.residual).__name__)
+
+    def whitened(self, at: Instant, weights: Array | None, *variables: Array) -> Float[Array, " rows"]:
+        """The whitened residual at one place, `weights` being the row of this place."""
+        r = self.noise.whiten(self.residual(at, *variables))
+        if weights is None:
+            return r
+        return weights @ r if weights.ndim == 2 else weights * r
+
+
+def value_and_jacobian(function: Callable, x: PyTree) -> tuple[Any, PyTree]:
+    """function(x) and its Jacobian with respect to the pytree x, by one forward-mode sweep."""
+
+    def twice(x):
+        value = function(x)
+        return value, value
+
+    jacobian, value = jax.jacfwd(twice, has_aux=True)(x)
+    return value, jacobian

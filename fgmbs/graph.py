@@ -1,0 +1,267 @@
+"""The factor graph over time: variables, factors, and their linearization into blocks."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from fgmbs.errors import ArgumentError
+from fgmbs.factors.base import Factor, Instant, value_and_jacobian
+from fgmbs.linear.blocks import BlockTridiagonal, LeastSquares
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.typing import Scalar
+
+Sizes = tuple[tuple[str, int], ...]
+
+
+class Unknowns(NamedTuple):
+    """What a graph is solved for: all variables of all steps, and the global parameters."""
+
+    steps: Float[Array, "steps nx"]
+    globals: Float[Array, " p"]
+
+
+class Rows(NamedTuple):
+    """What varies with time in a graph: of all its steps, or of one step without the leading axis."""
+
+    times: Float[Array, "*steps"]
+    factors: tuple[tuple[PyTree, Array | None], ...]
+    """Series and weights of every factor."""
+
+
+class TimeGraph(eqx.Module):
+    """Factors on variables at uniform time steps.
+
+    Attributes:
+        mechanism: Read by the factors; derivatives with respect to its leaves pass through every solve.
+        factors: The factors. Their cost is Σ ½ρ(‖whitened residual‖²).
+        sizes: Name and size of the variables of one step, in the order in which they are stacked.
+        times: Time of every step [s].
+        dt: Time step [s].
+        global_sizes: Name and size of the global parameters.
+    """
+
+    mechanism: AbstractMechanism
+    factors: tuple[Factor, ...]
+    sizes: Sizes = eqx.field(static=True)
+    times: Float[Array, " steps"]
+    dt: Scalar
+    global_sizes: Sizes = eqx.field(static=True, default=())
+
+    def __check_init__(self):
+        for factor in self.factors:
+            for name in factor.variables:
+                if name not in dict(self.sizes):
+                    raise ArgumentError(
+                        f"factor '{factor.name}' reads the variable {name!r}; the graph has {list(dict(self.sizes))}"
+                    )
+            for name in factor.globals:
+                if name not in dict(self.global_sizes):
+                    raise ArgumentError(
+                        f"factor '{factor.name}' reads the global parameter {name!r}; "
+                        f"the graph has {list(dict(self.global_sizes))}"
+                    )
+
+    @property
+    def num_steps(self) -> int:
+        return self.times.shape[0]
+
+    @property
+    def step_size(self) -> int:
+        """Unknowns of one step, nx."""
+        return sum(size for _, size in self.sizes)
+
+    def pack(self, values: dict[str, Float[Array, "steps _"]], theta: dict[str, Array] | None = None) -> Unknowns:
+        """Stack named variables (each (steps, size)) and global parameters."""
+        steps = jnp.concatenate([values[name] for name, _ in self.sizes], axis=1)
+        parts = [jnp.ravel(theta[name]) for name, _ in self.global_sizes] if theta else []
+        return Unknowns(steps, jnp.concatenate([jnp.zeros(0, steps.dtype), *parts]))
+
+    def unpack(self, steps: Float[Array, "*batch nx"]) -> dict[str, Float[Array, "*batch _"]]:
+        """Named variables of stacked ones."""
+        return _split(steps, self.sizes)
+
+    @property
+    def rows(self) -> "Rows":
+        """Everything in the graph that varies with time."""
+        return Rows(self.times, tuple((factor.series, factor.weights) for factor in self.factors))
+
+    def with_rows(self, rows: "Rows") -> "TimeGraph":
+        """The same graph over other steps."""
+        factors = tuple(
+            eqx.tree_at(lambda f: (f.series, f.weights), factor, varying, is_leaf=lambda leaf: leaf is None)
+            for factor, varying in zip(self.factors, rows.factors, strict=True)
+        )
+        return eqx.tree_at(lambda graph: (graph.factors, graph.times), self, (factors, rows.times))
+
+    def cost(self, x: Unknowns) -> Scalar:
+        """Σ over all factors of ½ρ."""
+        return jnp.sum(self.factor_costs(x))
+
+    def factor_costs(self, x: Unknowns) -> Float[Array, " factors"]:
+        """Cost of every factor, summed over time."""
+        return jnp.stack([jnp.sum(_cost(r, factor)) for factor, r in self._evaluate(x, _value)])
+
+    def linearize(self, x: Unknowns) -> tuple[LeastSquares, Float[Array, " factors"]]:
+        """The whitened least-squares system at x, one row block per factor and place, and the cost of every factor.
+
+        Robust factors enter with their rows scaled by √ρ', so that the gradient is exact.
+        """
+        rows = {"initial": [], "step": [], "interval": [], "global": []}
+        costs = []
+        for factor, r, jacobian in self._evaluate(x, _linearization):
+            costs.append(jnp.sum(_cost(r, factor)))
+            rows[factor.scope].append(_reweight(factor, (r, *self._dense(factor, r, jacobian))))
+        T, nx, p = self.num_steps, self.step_size, x.globals.shape[0]
+        dtype = x.steps.dtype
+
+        def stacked(scope, lead, blocks):
+            empty = (jnp.zeros((*lead, 0), dtype), *(jnp.zeros((*lead, 0, nx), dtype),) * blocks)
+            empty = (*empty, jnp.zeros((*lead, 0, p), dtype))
+            parts = rows[scope] or [empty]
+            return [jnp.concatenate(part, axis=len(lead)) for part in zip(*parts, strict=True)]
+
+        initial = stacked("initial", (), 1)
+        step = stacked("step", (T,), 1)
+        pair = stacked("interval", (T - 1,), 2)
+        global_ = stacked("global", (), 0)
+        system = LeastSquares(
+            initial_residual=initial[0],
+            initial_jacobian=initial[1],
+            initial_arrow=initial[2],
+            step_residual=step[0],
+            step_jacobian=step[1],
+            step_arrow=step[2],
+            pair_residual=pair[0],
+            pair_start=pair[1],
+            pair_end=pair[2],
+            pair_arrow=pair[3],
+            global_residual=global_[0],
+            global_jacobian=global_[1],
+        )
+        return system, jnp.stack(costs)
+
+    def gradient(self, x: Unknowns) -> Unknowns:
+        """Gradient of the cost."""
+        return jax.grad(self.cost)(x)
+
+    def hessian(self, x: Unknowns) -> BlockTridiagonal:
+        """Exact Hessian of the cost, second derivatives of the residuals included."""
+        T, nx, p = self.num_steps, self.step_size, x.globals.shape[0]
+        diagonal = jnp.zeros((T, nx, nx), x.steps.dtype)
+        lower = jnp.zeros((T - 1, nx, nx), x.steps.dtype)
+        arrow = jnp.zeros((T, p, nx), x.steps.dtype)
+        corner = jnp.zeros((p, p), x.steps.dtype)
+        for factor, _, local in self._evaluate(x, _cost_hessian):
+            columns = self._columns(factor)
+            wide = jnp.zeros((*local.shape[:-2], 2 * nx + p, 2 * nx + p), x.steps.dtype)
+            wide = wide.at[..., columns[:, None], columns].set(local)
+            first, second, last = slice(0, nx), slice(nx, 2 * nx), slice(2 * nx, None)
+            corner = corner + jnp.sum(wide[..., last, last], axis=tuple(range(wide.ndim - 2)))
+            if factor.scope == "interval":
+                diagonal = diagonal.at[:-1].add(wide[:, first, first]).at[1:].add(wide[:, second, second])
+                lower = lower + wide[:, second, first]
+                arrow = arrow.at[:-1].add(wide[:, last, first]).at[1:].add(wide[:, last, second])
+            elif factor.scope != "global":
+                places = 0 if factor.scope == "initial" else slice(None)
+                diagonal = diagonal.at[places].add(wide[..., first, first])
+                arrow = arrow.at[places].add(wide[..., last, first])
+        return BlockTridiagonal(diagonal=diagonal, lower=lower, arrow=arrow, corner=corner)
+
+    # Evaluation of one factor at all its places.
+
+    def _at(self, factor: Factor, steps: int | slice) -> tuple[Instant, Array | None, Instant]:
+        """The instants of these steps, the factor's weights there, and the axes along which to map the instants."""
+        series, weights = jax.tree.map(lambda leaf: leaf[steps], (factor.series, factor.weights))
+        at = Instant(self.mechanism, self.times[steps], self.dt, {}, series, factor.data)
+        return at, weights, Instant(None, 0, None, None, 0, None)  # type: ignore[arg-type]
+
+    def _evaluate(self, x: Unknowns, evaluate: Callable):
+        """(factor, *evaluate(whitened residual, factor, (variables, globals))) of every factor at all its places."""
+        values = self.unpack(x.steps)
+        theta = _split(x.globals, self.global_sizes)
+        for factor in self.factors:
+            read = {name: theta[name] for name in factor.globals}
+
+            def function(variables, theta, at, weights, factor=factor):
+                def residual(arguments):
+                    variables, theta = arguments
+                    instant = eqx.tree_at(lambda at: at.theta, at, theta)
+                    return factor.whitened(instant, weights, *variables)
+
+                return evaluate(residual, factor, (variables, theta))
+
+            if factor.scope in ("global", "initial"):
+                variables = tuple(values[name][0] for name in factor.variables)
+                at, weights, _ = self._at(factor, 0)
+                yield factor, *function(variables, read, at, weights)
+            else:
+                ends = (slice(None, -1), slice(1, None)) if factor.scope == "interval" else (slice(None),)
+                variables = tuple(values[name][end] for end in ends for name in factor.variables)
+                at, weights, axes = self._at(factor, slice(len(ends) - 1, None))
+                yield factor, *jax.vmap(function, in_axes=(0, None, axes, 0))(variables, read, at, weights)
+
+    def _columns(self, factor: Factor) -> np.ndarray:
+        """Where the flat (variables, globals) of a factor sit among the columns [step, next step, globals]."""
+        nx = self.step_size
+        steps = _split(np.arange(nx), self.sizes)
+        theta = _split(2 * nx + np.arange(sum(size for _, size in self.global_sizes)), self.global_sizes)
+        ends = (0, nx) if factor.scope == "interval" else (0,)
+        parts = [steps[name] + end for end in ends for name in factor.variables]
+        return np.concatenate([np.zeros(0, int), *parts, *(theta[name] for name in sorted(factor.globals))])
+
+    def _dense(self, factor: Factor, r: Array, jacobian) -> tuple[Array, ...]:
+        """Blocks over all variables of a step from the derivatives by variable."""
+        variables, theta = jacobian
+        rows = r.shape
+
+        def widen(blocks, sizes):
+            parts = [blocks.get(name, jnp.zeros((*rows, size), r.dtype)) for name, size in sizes]
+            return jnp.concatenate([jnp.zeros((*rows, 0), r.dtype), *parts], axis=-1)
+
+        arrow = widen({name: block.reshape(*rows, -1) for name, block in theta.items()}, self.global_sizes)
+        count = len(factor.variables)
+        blocks = [
+            widen(dict(zip(factor.variables, part, strict=True)), self.sizes)
+            for part in ([variables[:count], variables[count:]] if factor.scope == "interval" else [variables])
+        ]
+        return (arrow,) if factor.scope == "global" else (*blocks, arrow)
+
+
+def _split(stacked, sizes: Sizes) -> dict[str, Array]:
+    parts, start = {}, 0
+    for name, size in sizes:
+        parts[name] = stacked[..., start : start + size]
+        start += size
+    return parts
+
+
+def _value(residual, factor, arguments):
+    return (residual(arguments),)
+
+
+def _linearization(residual, factor, arguments):
+    return value_and_jacobian(residual, arguments)
+
+
+def _cost_hessian(residual, factor, arguments):
+    flat, unravel = ravel_pytree(arguments)
+    return None, jax.hessian(lambda flat: _cost(residual(unravel(flat)), factor))(flat)
+
+
+def _cost(r: Float[Array, "*places rows"], factor: Factor) -> Float[Array, "*places"]:
+    s = jnp.sum(r**2, axis=-1)
+    return 0.5 * (s if factor.loss is None else factor.loss.rho(s))
+
+
+def _reweight(factor: Factor, parts: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Rows of a robust factor, scaled by √ρ'."""
+    if factor.loss is None:
+        return parts
+    weight = jnp.sqrt(factor.loss.weight(jnp.sum(parts[0] ** 2, axis=-1)))[..., None]
+    return (parts[0] * weight, *(part * weight[..., None] for part in parts[1:]))

@@ -1,0 +1,86 @@
+"""Fixed-lag smoothing: a window over the last steps, and a square-root prior for everything older."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from fgmbs.errors import Status
+from fgmbs.factors.base import Factor, Noise
+from fgmbs.factors.priors import linear_prior
+from fgmbs.graph import Rows, TimeGraph, Unknowns
+from fgmbs.linear.sqrt import marginalize_first
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.typing import Scalar
+
+
+class WindowState(eqx.Module):
+    """A window whose newest step is predicted, but has not got its data yet."""
+
+    steps: Float[Array, "window nx"]
+    rows: Rows
+    """Data of all steps of the window; those of the newest are a placeholder."""
+    prior: tuple[Float[Array, "nx nx"], Float[Array, " nx"], Float[Array, " nx"]]
+    """(R, d, x₀): the marginal R (x − x₀) + d of everything older, on the oldest step."""
+
+
+class Estimate(eqx.Module):
+    """What the smoother knows after a step."""
+
+    steps: Float[Array, "window nx"]
+    """All steps of the window, the oldest first; the oldest leaves the window now."""
+    status: Status
+    iterations: Int[Array, ""]
+    cost: Scalar
+
+
+class FixedLagSmoother(eqx.Module):
+    """A smoother over the last `window` steps of a graph.
+
+    A pure function `step(state, data) → (state, estimate)`, for `lax.scan` over a recording or for a real-time loop.
+
+    Attributes:
+        graph: Mechanism, factors and variables; its times, series and weights only give the structure. Its factors of
+            scope "initial" enter once, linearized, through `init`. No global parameters.
+        solver: Solves each window.
+        predict: (the last two steps (2, nx), dt) → start value (nx,) of the next.
+    """
+
+    graph: TimeGraph
+    solver: LevenbergMarquardt = eqx.field(static=True)
+    predict: Callable[[Float[Array, "2 nx"], Scalar], Float[Array, " nx"]]
+
+    def init(self, steps: Float[Array, "window nx"], rows: Rows) -> WindowState:
+        """The window over the first steps, from their start values and data; the newest get theirs in `step`."""
+        first = self.graph.with_rows(jax.tree.map(lambda leaf: leaf[:1], rows))
+        initial = tuple(factor for factor in first.factors if factor.scope == "initial")
+        system, _ = eqx.tree_at(lambda graph: graph.factors, first, initial).linearize(_unknowns(steps[:1]))
+        R, d = system.initial_jacobian, system.initial_residual
+        missing = steps.shape[1] - R.shape[0]
+        if missing < 0:
+            R, d = jnp.split(jnp.linalg.qr(jnp.column_stack([R, d]), mode="r")[: steps.shape[1]], [steps.shape[1]], 1)
+            d, missing = d[:, 0], 0
+        return WindowState(steps, rows, (jnp.pad(R, ((0, missing), (0, 0))), jnp.pad(d, (0, missing)), steps[0]))
+
+    def step(self, state: WindowState, rows: Rows) -> tuple[WindowState, Estimate]:
+        """Gives the newest step its data, solves the window, and moves it on by one step."""
+        rows = jax.tree.map(lambda old, new: old.at[-1].set(new), state.rows, rows)
+        graph = self.graph.with_rows(rows)
+        names = tuple(name for name, _ in graph.sizes)
+        marginal = Factor(linear_prior, names, Noise.sigma(1.0), "initial", data=state.prior)
+        factors = tuple(factor for factor in graph.factors if factor.scope != "initial")
+        graph = eqx.tree_at(lambda graph: graph.factors, graph, (*factors, marginal))
+        (steps, _), lm = self.solver.run(_unknowns(state.steps), graph)
+        sqrt_info, residual = marginalize_first(lm.system)
+        moved = WindowState(
+            steps=jnp.concatenate([steps[1:], self.predict(steps[-2:], graph.dt)[None]]),
+            rows=jax.tree.map(lambda leaf: jnp.concatenate([leaf[1:], leaf[-1:]]), rows),
+            prior=(sqrt_info, residual, steps[1]),
+        )
+        return moved, Estimate(steps, lm.status, lm.iter_num, jnp.sum(lm.costs))
+
+
+def _unknowns(steps):
+    return Unknowns(steps, jnp.zeros(0, steps.dtype))

@@ -1,0 +1,204 @@
+"""Levenberg–Marquardt on a time graph: a jaxopt iterative solver whose linear step is structured."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxopt.base import IterativeSolver, OptStep
+from jaxtyping import Array, Float, Int
+
+from fgmbs.errors import Status
+from fgmbs.graph import TimeGraph, Unknowns
+from fgmbs.linear import METHODS, LeastSquares, factorize_matrix
+from fgmbs.typing import Scalar
+
+
+class LMState(NamedTuple):
+    """State of the iteration. `params` of the step is the best point so far, `trial` the next one to look at."""
+
+    iter_num: Int[Array, ""]
+    status: Status
+    error: Scalar
+    """Norm of the last step against that of the unknowns."""
+    trial: Unknowns
+    system: LeastSquares
+    """Linearization at the best point."""
+    costs: Float[Array, " factors"]
+    """Cost of every factor at the best point."""
+    damping: Scalar
+    growth: Scalar
+    predicted: Scalar
+    """Decrease of the cost that the linearization promises for the trial."""
+    history: Float[Array, " maxiter"]
+    """Cost at the best point after every iteration; NaN where there was none."""
+
+
+@dataclass(eq=False)
+class LevenbergMarquardt(IterativeSolver):
+    """Minimizes the cost of a `TimeGraph` ([Blanco21] eq. (19)).
+
+    One iteration looks at the trial point (one linearization, the only one in the program), keeps the better point,
+    and solves (JᵀJ + μ diag(D)) δ = −Jᵀr there for the next trial. A trial whose cost is higher or not finite is
+    rejected and damped; it is never returned. `run` is differentiable in forward and reverse mode with respect to
+    everything in the graph, by the implicit function theorem with the exact Hessian.
+
+    Attributes:
+        linear: "sequential" (block Cholesky), "sqrt" (block QR, for stiff weights) or "dense" (tests).
+        maxiter: Iteration limit.
+        tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease is below the rounding of the cost.
+        damping: Initial μ, against the diagonal of JᵀJ.
+    """
+
+    linear: str = "sequential"
+    maxiter: int = 30
+    tol: float = 1e-9
+    damping: float = 0.0
+    verbose: bool | int = False
+    jit: bool = False
+    unroll: Any = False
+
+    def init_state(self, init_params: Unknowns, graph: TimeGraph) -> LMState:
+        """State before the first iteration; evaluates nothing."""
+        dtype = init_params.steps.dtype
+        system, costs = jax.eval_shape(graph.linearize, init_params)
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), system)
+        inf = jnp.asarray(jnp.inf, dtype)
+        return LMState(
+            iter_num=jnp.asarray(0),
+            status=Status.running,
+            error=inf,
+            trial=init_params,
+            system=zeros,
+            costs=jnp.full(costs.shape, inf),
+            damping=jnp.asarray(self.damping, dtype),
+            growth=jnp.asarray(2.0, dtype),
+            predicted=inf,
+            history=jnp.full(self.maxiter, jnp.nan, dtype),
+        )
+
+    def update(self, params: Unknowns, state: LMState, graph: TimeGraph) -> OptStep:
+        """One iteration; the identity once the status is no longer `running`."""
+        step = self._update(params, state, graph)
+        running = state.status == Status.running
+        return jax.tree.map(lambda new, old: jnp.where(running, new, old), step, OptStep(params, state))
+
+    def _update(self, params: Unknowns, state: LMState, graph: TimeGraph) -> OptStep:
+        first = state.iter_num == 0
+        trial_system, trial_costs = graph.linearize(state.trial)
+        cost, trial_cost = jnp.sum(state.costs), jnp.sum(trial_costs)
+        finite = jnp.isfinite(trial_cost) & jnp.isfinite(_total(trial_system))
+        accept = finite & (trial_cost <= cost)
+        keep = lambda new, old: jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, old)  # noqa: E731
+        params, system, costs = keep((state.trial, trial_system, trial_costs), (params, state.system, state.costs))
+
+        # Nielsen's rule: smooth decrease of the damping by the gain ratio, ever faster growth while steps fail.
+        gain_ratio = (cost - trial_cost) / state.predicted
+        shrink = jnp.maximum(1 / 3, 1 - (2 * gain_ratio - 1) ** 3)
+        shrink = jnp.where(first, 1.0, shrink)
+        damping = jnp.where(accept, state.damping * shrink, jnp.maximum(state.damping, 1e-8) * state.growth)
+        damping = jnp.where(damping < 1e-12, 0.0, damping)
+        growth = jnp.where(accept, 2.0, 2 * state.growth)
+
+        scale_steps, scale_globals = _scales(system)
+        damping_steps, damping_globals = damping * scale_steps, damping * scale_globals
+        factorization = METHODS[self.linear](system, damping_steps, damping_globals)
+        delta = Unknowns(*factorization.minimizer())
+        solved = jnp.isfinite(_total(delta))
+        delta = jax.tree.map(lambda d: jnp.where(solved, d, 0.0), delta)
+        trial = Unknowns(params.steps + delta.steps, params.globals + delta.globals)
+
+        gradient = system.gradient()
+        damped = (damping_steps * delta.steps, damping_globals * delta.globals)
+        predicted = 0.5 * (_dot(delta, damped) - _dot(delta, gradient))
+        cost = jnp.sum(costs)
+        error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(params, params)) + self.tol)
+        small = (error <= self.tol) | (predicted <= jnp.finfo(cost.dtype).eps * cost)
+        status = _first_true(
+            (first & ~finite, Status.non_finite),
+            (solved & small, Status.converged),
+            (damping > 1e12, Status.stalled),
+            (state.iter_num + 1 >= self.maxiter, Status.iteration_limit),
+            default=Status.running,
+        )
+        return OptStep(
+            params,
+            LMState(
+                iter_num=state.iter_num + 1,
+                status=status,
+                error=jnp.where(solved, error, jnp.inf),
+                trial=trial,
+                system=system,
+                costs=costs,
+                # An unsolved system counts as a rejected trial: its cost is compared with itself, its gain is zero.
+                damping=jnp.where(solved, damping, jnp.maximum(damping, 1e-8) * 10),
+                growth=growth,
+                predicted=jnp.where(solved, predicted, jnp.inf),
+                history=state.history.at[state.iter_num].set(cost),
+            ),
+        )
+
+    def optimality_fun(self, params: Unknowns, graph: TimeGraph) -> Unknowns:
+        """Gradient of the cost; zero at a solution."""
+        return graph.gradient(params)
+
+    def run(self, init_params: Unknowns, graph: TimeGraph) -> OptStep:
+        """Iterates to the end; see the class. The result does not depend on `init_params` to first order."""
+        return _run(self, init_params, graph)
+
+
+@eqx.filter_custom_jvp
+def _run(solver: LevenbergMarquardt, init_params: Unknowns, graph: TimeGraph) -> OptStep:
+    state = solver.init_state(init_params, graph)
+    return jax.lax.while_loop(
+        lambda step: step.state.status == Status.running,
+        lambda step: solver._update(step.params, step.state, graph),
+        OptStep(init_params, state),
+    )
+
+
+@_run.def_jvp
+def _run_jvp(primals, tangents):
+    # At a solution the gradient g(x, graph) vanishes: H t_x = −(∂g/∂graph) t_graph, H the exact Hessian.
+    solver, init_params, graph = primals
+    _, _, t_graph = tangents
+    params, state = _run(solver, init_params, graph)
+    _, t_gradient = eqx.filter_jvp(lambda graph: graph.gradient(params), (graph,), (t_graph,))
+    factorization = factorize_matrix(graph.hessian(params))
+    t_params = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
+    _, t_system = eqx.filter_jvp(
+        lambda params, graph: graph.linearize(params)[0], (params, graph), (t_params, t_graph)
+    )
+    t_state = jax.tree.map(lambda _: None, state)._replace(system=t_system)
+    return OptStep(params, state), OptStep(t_params, t_state)
+
+
+def _total(tree) -> Scalar:
+    """Sum of all entries; not finite if any of them is not."""
+    return sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tree))
+
+
+def _dot(a, b) -> Scalar:
+    return sum(jnp.vdot(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def _scales(system: LeastSquares) -> tuple[Array, Array]:
+    """Diagonal of JᵀJ, kept away from zero: the scaling of the damping."""
+    steps = jnp.sum(system.step_jacobian**2, axis=1)
+    steps = steps.at[0].add(jnp.sum(system.initial_jacobian**2, axis=0))
+    steps = steps.at[:-1].add(jnp.sum(system.pair_start**2, axis=1))
+    steps = steps.at[1:].add(jnp.sum(system.pair_end**2, axis=1))
+    globals_ = sum(
+        jnp.sum(block**2, axis=tuple(range(block.ndim - 1)))
+        for block in (system.initial_arrow, system.step_arrow, system.pair_arrow, system.global_jacobian)
+    )
+    floor = 1e-12 * (jnp.max(steps) + 1e-300)
+    return jnp.maximum(steps, floor), jnp.maximum(globals_, floor)
+
+
+def _first_true(*cases, default: Status) -> Status:
+    status = default
+    for condition, value in reversed(cases):
+        status = Status.where(condition, value, status)
+    return status
