@@ -1,15 +1,13 @@
 """Planar mechanisms in natural coordinates, the positions of points, mixed with angles."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float
 
-from fgmbs.constraints.absolute_angle import absolute_angle
 from fgmbs.constraints.prescribed_motion import prescribed_motion
-from fgmbs.constraints.relative_angle import relative_angle
 from fgmbs.errors import ArgumentError
 from fgmbs.io import scopes
 from fgmbs.io.expressions import nearest
@@ -17,7 +15,7 @@ from fgmbs.io.schema import MechanismDescription
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar_forces import generalized_forces, potential
 from fgmbs.mechanisms.planar_numbers import PlanarNumbers, planar_numbers
-from fgmbs.mechanisms.planar_topology import ConstraintGroup, PlanarTopology, planar_topology
+from fgmbs.mechanisms.planar_topology import PlanarTopology, planar_topology
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
 
@@ -108,36 +106,27 @@ class PlanarMechanism(AbstractMechanism):
         return self._numbers.reference
 
     @property
+    def dof(self) -> int:
+        """Degrees of freedom of the mechanism as described, whatever its parameters are now (also while traced)."""
+        return _described_dof(self.description)
+
+    @property
     def initial_velocities(self) -> tuple[Velocities, Bool[Array, " nv"]]:
         """Initial velocities that the description gives and which these are; 0 for the others [m/s, rad/s]."""
         given = dict(self.description.initial_velocities)
         return self._numbers.velocities, jnp.array([name in given for name in self.coordinate_names])
 
     def constraints(self, q: Coordinates, t: Scalar) -> Constraints:
-        rows = [jax.vmap(group.function)(*arguments).ravel() for group, arguments in self._arguments(q, t)]
-        return jnp.concatenate(rows) if rows else q[:0]
-
-    def _arguments(self, q: Coordinates, t: Scalar) -> Iterator[tuple[ConstraintGroup, tuple[Array, ...]]]:
-        """Stacked arguments of each group of constraints."""
         topology, numbers = self._topology, self._numbers
         p = topology.table(q, numbers.fixed_points)
+        rows = []
         for group, values in zip(topology.groups, numbers.constraints, strict=True):
             if group.function is prescribed_motion:
                 names = tuple(f"{motion.source}.value" for motion in group.members)
                 values = (numbers.at_time(topology, names, t),)
-            yield group, (*(p[row] for row in group.rows), *(q[place] for place in group.coordinates), *values)
-
-    def angle_alignment(self, q: Coordinates) -> Float[Array, " angles"]:
-        """Cosine between each relative coordinate and the angle that its links show.
-
-        1 where the angle constraint holds as meant, −1 where it holds half a turn away (see `absolute_angle`).
-        """
-        angles = jnp.zeros(len(self.description.relative_coordinates), q.dtype)
-        for group, arguments in self._arguments(q, jnp.zeros((), q.dtype)):
-            if group.function in (absolute_angle, relative_angle):
-                slopes = jax.vmap(jax.grad(group.function, argnums=len(group.rows)))(*arguments)
-                angles = angles.at[group.coordinates[0] - (self.n - angles.shape[0])].set(-slopes)
-        return angles
+            points, coordinates = (p[row] for row in group.rows), (q[place] for place in group.coordinates)
+            rows.append(jax.vmap(group.function)(*points, *coordinates, *values).ravel())
+        return jnp.concatenate(rows) if rows else q[:0]
 
     def mass_matrix(self, q: Coordinates) -> Float[Array, "nv nv"]:
         """Mass matrix of the points, constant in natural coordinates; angles have no mass of their own."""
@@ -163,3 +152,11 @@ class PlanarMechanism(AbstractMechanism):
     def fixed_points(self) -> tuple[int, ...]:
         """Points that belong to the ground."""
         return tuple(i for i, point in enumerate(self.description.points) if point.fixed)
+
+
+@functools.lru_cache(maxsize=256)
+def _described_dof(description: MechanismDescription) -> int:
+    from fgmbs.kinematics.mobility import degrees_of_freedom  # kinematics build on mechanisms
+
+    with jax.ensure_compile_time_eval():
+        return degrees_of_freedom(PlanarMechanism.from_description(description))
