@@ -1,0 +1,112 @@
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fgmbs.linear import METHODS, marginalize_first
+
+MINIMIZERS = {
+    name: jax.jit(lambda system, *damping, factorize=factorize: factorize(system, *damping).minimizer())
+    for name, factorize in METHODS.items()
+}
+marginalize = jax.jit(marginalize_first)
+
+
+def exact_minimizer(J, r):
+    """argmin ‖J x + r‖ in rational arithmetic: Gauss–Jordan elimination of the normal equations."""
+    rows = [[Fraction(x) for x in [*row, residual]] for row, residual in zip(J.tolist(), r.tolist(), strict=True)]
+    n = J.shape[1]
+    A = [[sum(row[i] * row[j] for row in rows if row[i]) for j in range(n + 1)] for i in range(n)]
+    for i in range(n):
+        A[i] = [x / A[i][i] for x in A[i]]
+        for k in range(n):
+            if k != i and A[k][i]:
+                A[k] = [x - A[k][i] * y for x, y in zip(A[k], A[i], strict=True)]
+    return np.array([-float(row[n]) for row in A])
+
+
+@pytest.mark.parametrize(("prior", "coupling"), [(1e-6, 1.0), (1.0, 1e6), (1e-6, 1e6)])
+def test_weights_far_apart_cost_no_digits(systems, prior, coupling):
+    """Soft priors beside tight constraints: condition 1e8, 1e8, 1e14 of J; its square is beyond Cholesky."""
+    system = systems.random(3, 0, rows=(4, 2, 2, 0), prior=prior, coupling=coupling)
+    zero = jnp.zeros((3, systems.nx)), jnp.zeros(0)
+    exact = exact_minimizer(*systems.dense(system))
+
+    def error(method):
+        return np.linalg.norm(systems.flat(MINIMIZERS[method](system, *zero)) - exact) / np.linalg.norm(exact)
+
+    assert error("sqrt") < 1e-10
+    assert not error("sequential") < 1e-6
+
+
+def dense_prior(systems, system):
+    """Schur complement of step 0 in the normal equations of the rows that touch it: (SᵀS, Sᵀs)."""
+    first = jax.tree.map(lambda x: x, system)
+    J, r = systems.dense(first)
+    nx, p = systems.nx, system.num_globals
+    ri, rs, rp = len(system.initial_residual), system.step_residual.shape[1], system.pair_residual.shape[1]
+    T = system.num_steps
+    touching = [*range(ri + rs), *range(ri + T * rs, ri + T * rs + rp)]
+    columns = [*range(2 * nx), *range(T * nx, T * nx + p)]
+    J, r = J[np.ix_(touching, columns)], r[touching]
+    A, b = J[:, :nx], J[:, nx:]
+    residual = np.column_stack([b, r]) - A @ np.linalg.lstsq(A, np.column_stack([b, r]), rcond=None)[0]
+    gram = residual.T @ residual
+    return gram[:-1, :-1], gram[:-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("p", "rows"), [(0, (4, 3, 5, 0)), (3, (9, 3, 5, 2)), (3, (4, 3, 2, 2)), (0, (4, 0, 1, 0)), (2, (4, 0, 0, 0))]
+)
+def test_marginal_of_the_first_step_is_the_schur_complement(systems, p, rows):
+    """Also with information of deficient rank, and with fewer rows than unknowns."""
+    system = systems.random(3, p, rows=rows)
+    S, s = marginalize(system)
+    information, gradient = dense_prior(systems, system)
+    assert S.shape == (systems.nx + p, systems.nx + p)
+    np.testing.assert_allclose(S.T @ S, information, rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(S.T @ s, gradient, rtol=1e-10, atol=1e-11)
+
+
+def test_marginalizing_step_by_step_keeps_the_estimate_of_the_last(systems):
+    system = systems.random(4, 2)
+    zero = jnp.zeros((4, systems.nx)), jnp.zeros(2)
+    steps, globals_ = MINIMIZERS["sqrt"](system, *zero)
+    while system.num_steps > 1:
+        S, s = marginalize(system)
+        fields = {name: value[1:] for name, value in vars(system).items() if name.startswith(("step", "pair"))}
+        fields |= dict(initial_residual=s, initial_jacobian=S[:, : systems.nx], initial_arrow=S[:, systems.nx :])
+        system = type(system)(**(vars(system) | fields))
+    last, last_globals = MINIMIZERS["sqrt"](system, zero[0][:1], zero[1])
+    np.testing.assert_allclose(last[0], steps[-1], rtol=1e-10)
+    np.testing.assert_allclose(last_globals, globals_, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("p", "rows"), [(3, (9, 3, 5, 0)), (0, (4, 3, 2, 0))])
+def test_prior_has_first_derivatives(systems, p, rows):
+    """Of its information and its gradient, against central differences; of full rank and of rank 2 in 4."""
+    system = systems.random(3, p, rows=rows)
+    # A change that keeps the null space of the information: the pair rows depend on the next step as before.
+    towards = systems.random(3, p, seed=1, rows=rows)
+    if p == 0:
+        towards = type(towards)(**(vars(towards) | dict(pair_end=jnp.zeros_like(towards.pair_end))))
+
+    def normal(e):
+        S, s = marginalize_first(jax.tree.map(lambda x, t_x: x + e * t_x, system, towards))
+        return jnp.column_stack([S.T @ S, S.T @ s])
+
+    h = 1e-5
+    difference = (jax.jit(normal)(h) - jax.jit(normal)(-h)) / (2 * h)
+    np.testing.assert_allclose(jax.jit(jax.jacfwd(normal))(0.0), difference, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(jax.jit(jax.jacrev(normal))(0.0), difference, rtol=1e-6, atol=1e-8)
+
+
+def test_second_derivative_of_a_prior_is_refused(systems):
+    def cost(e):
+        S, s = marginalize_first(jax.tree.map(lambda x: e * x, systems.random(2, 0)))
+        return jnp.sum(S) + jnp.sum(s)
+
+    with pytest.raises(NotImplementedError, match="first derivatives only"):
+        jax.hessian(cost)(1.0)
