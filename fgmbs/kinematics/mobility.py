@@ -12,10 +12,11 @@ from fgmbs.kinematics.position import solve_position
 from fgmbs.kinematics.pseudo_inverse import rank_limit, row_norms
 from fgmbs.mechanisms.base import AbstractMechanism
 
-_NEIGHBOURS = 4
+_NEIGHBOURS = 8
 _NEIGHBOURHOOD = 1e-2
 """Distance of the neighbours of a configuration, relative to its largest coordinate: far enough that a singular value
-that vanishes in a singular pose only, in second order too, is above `rank_limit`."""
+that vanishes in a singular pose only, in second order too, is above `rank_limit`. One that assembles closer than a
+tenth of it tells nothing new: it slid back."""
 
 
 class Mobility(eqx.Module):
@@ -38,7 +39,8 @@ def mobility(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 
     """The degrees of freedom nv − rank Φ_q and the redundant rows of an assembled mechanism.
 
     The rank is the number of singular values of Φ_q, rows scaled to unit length, above √ε times the largest. It is
-    taken in the configuration itself and in random assembled ones nearby; the highest is the generic one.
+    taken in the configuration itself and in random assembled ones nearby; the highest of those is the generic one.
+    Where no other can be assembled nearby, the mechanism cannot move, whatever its rank.
 
     Args:
         q: Assembled coordinates [m, rad]; `assemble(mechanism, t=t)` by default.
@@ -49,17 +51,19 @@ def mobility(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 
     """
     t = finite_number(t, "t")
     q = assemble(mechanism, t=t) if q is None else finite_vector(mechanism, q, mechanism.coordinate_names, "q")
-    Phi_q, assembled, moved = (np.asarray(x) for x in _jacobians(mechanism, q, jnp.asarray(t, q.dtype)))
+    Phi_q, away, moved = (np.asarray(x) for x in _jacobians(mechanism, q, jnp.asarray(t, q.dtype)))
     if moved[0] > 1e-6:
         raise AssemblyError(
             f"the configuration is not assembled: the nearest one that is lies {moved[0]:.3g} of its size away; "
             "call assemble with it as start"
         )
-    ranks = [np.linalg.matrix_rank(A, rtol=rank_limit(A.dtype)) if A.size else 0 for A in Phi_q[assembled]]
+    ranks = [np.linalg.matrix_rank(A, rtol=rank_limit(A.dtype)) if A.size else 0 for A in Phi_q]
+    near = np.flatnonzero((away > 0.1 * _NEIGHBOURHOOD) & np.isfinite(moved))
+    generic = near[np.argmax(np.take(ranks, near))] if near.size else 0
     return Mobility(
-        dof=mechanism.nv - int(max(ranks)),
+        dof=mechanism.nv - int(ranks[generic]) if near.size else 0,
         dof_here=mechanism.nv - int(ranks[0]),
-        redundant_rows=_dependent_rows(Phi_q[assembled][int(np.argmax(ranks))]),
+        redundant_rows=_dependent_rows(Phi_q[generic]),
     )
 
 
@@ -75,7 +79,7 @@ def redundant_rows(mechanism: AbstractMechanism, q: Numbers | None = None, t: fl
 
 @eqx.filter_jit
 def _jacobians(mechanism, q, t):
-    """Φ_q with unit rows in q and in neighbours, which of them are assembled, and how far solving moved each start."""
+    """Φ_q with unit rows in q and in neighbours, their relative distance from q and from where they were looked for."""
     scale = jnp.maximum(jnp.max(jnp.abs(q)), jnp.finfo(q.dtype).tiny)
     noise = jax.random.normal(jax.random.key(0), (_NEIGHBOURS, mechanism.nv), q.dtype)
     steps = jnp.concatenate([jnp.zeros((1, mechanism.nv), q.dtype), _NEIGHBOURHOOD * scale * noise])
@@ -85,7 +89,8 @@ def _jacobians(mechanism, q, t):
         q_near, info = solve_position(mechanism, start, t)
         Phi_q = mechanism.evaluated().constraint_jacobian(q_near, t)
         moved = jnp.max(jnp.abs(mechanism.local(start, q_near))) / scale
-        return Phi_q / row_norms(Phi_q)[:, None], info.assembled, jnp.where(info.assembled, moved, jnp.inf)
+        away = jnp.max(jnp.abs(mechanism.local(q, q_near))) / scale
+        return Phi_q / row_norms(Phi_q)[:, None], away, jnp.where(info.assembled, moved, jnp.inf)
 
     return jax.vmap(jacobian)(steps)
 

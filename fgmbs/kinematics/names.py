@@ -12,7 +12,7 @@ from fgmbs.errors import ArgumentError
 from fgmbs.io.expressions import nearest
 from fgmbs.mechanisms.base import AbstractMechanism
 
-Numbers: TypeAlias = Array | np.ndarray | Sequence[float]
+Numbers: TypeAlias = Array | np.ndarray | Sequence[float | int]
 """A vector as users write it."""
 
 

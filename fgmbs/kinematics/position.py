@@ -260,17 +260,21 @@ def _differentiable_jvp(primals, tangents):
     G = _null_space_inverse(factors, H, convex=False)
     C_q_plus = factors.pseudo_inverse() / norms
 
+    nv = problem.mechanism.nv
+
     def matvec(x):
-        v, lambda_ = x
-        return hessian @ v + C_q.T @ lambda_, C_q @ v
+        v, lambda_ = x[:nv], x[nv:]
+        return jnp.concatenate([hessian @ v + C_q.T @ lambda_, C_q @ v])
 
     def solve(_, rhs):
         # Null-space method; a symmetric operator for redundant rows too.
-        a, b = rhs
+        a, b = rhs[:nv], rhs[nv:]
         v = C_q_plus @ b
         v = v + G @ (a - H @ v)
-        return v, C_q_plus.T @ (a - H @ v)
+        return jnp.concatenate([v, C_q_plus.T @ (a - H @ v)])
 
-    t_v, t_lambda = jax.lax.custom_linear_solve(matvec, (-t_gradient, -t_C), solve, symmetric=True)
+    # One vector, because the transpose of the solve wants all or none of its right-hand sides to vary.
+    t_x = jax.lax.custom_linear_solve(matvec, -jnp.concatenate([t_gradient, t_C]), solve, symmetric=True)
+    t_v, t_lambda = t_x[:nv], t_x[nv:]
     t_q = jax.jvp(lambda v: problem.mechanism.retract(q, v), (problem.zero,), (t_v,))[1]
     return (q, lambda_), (t_q, t_lambda)

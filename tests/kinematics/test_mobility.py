@@ -1,11 +1,17 @@
 """Degrees of freedom and redundant rows, in generic and in singular configurations."""
 
+from pathlib import Path
+
 import linkages
 import numpy as np
 import pytest
 
 from fgmbs.errors import AssemblyError
+from fgmbs.io.load import read_mechanism
 from fgmbs.kinematics import degrees_of_freedom, mobility, redundant_rows
+from fgmbs.mechanisms.planar import PlanarMechanism
+
+MECHANISMS = Path(__file__).parents[2] / "configs" / "mechanisms"
 
 
 @pytest.mark.parametrize(
@@ -23,6 +29,16 @@ from fgmbs.kinematics import degrees_of_freedom, mobility, redundant_rows
 def test_degrees_of_freedom(mechanism, dof, redundant):
     assert degrees_of_freedom(mechanism) == dof
     assert redundant_rows(mechanism) == redundant
+
+
+@pytest.mark.parametrize(
+    "file, dof, redundant",
+    [("pendulum", 1, 0), ("slider_crank", 1, 0), ("fourbar_angle", 1, 0), ("parallel_robot", 2, 1)],
+)
+def test_shipped_mechanisms(file, dof, redundant):
+    mechanism = PlanarMechanism.from_description(read_mechanism(MECHANISMS / f"{file}.yaml"))
+    found = mobility(mechanism)
+    assert (found.dof, len(found.redundant_rows), found.singular) == (dof, redundant, False)
 
 
 def test_change_point_is_singular_but_not_freer():
