@@ -6,3 +6,23 @@ import jax
 
 if "JAX_ENABLE_X64" not in os.environ:
     jax.config.update("jax_enable_x64", True)
+
+from fgmbs.dynamics import acceleration as acceleration
+from fgmbs.dynamics import energy as energy
+from fgmbs.errors import ArgumentError as ArgumentError
+from fgmbs.errors import AssemblyError as AssemblyError
+from fgmbs.errors import DescriptionError as DescriptionError
+from fgmbs.errors import SolveError as SolveError
+from fgmbs.errors import Status as Status
+from fgmbs.factors.base import Factor as Factor
+from fgmbs.factors.base import Noise as Noise
+from fgmbs.graph import TimeGraph as TimeGraph
+from fgmbs.graph import Unknowns as Unknowns
+from fgmbs.kinematics import assemble as assemble
+from fgmbs.kinematics import sweep as sweep
+from fgmbs.mechanisms.planar import PlanarMechanism as PlanarMechanism
+from fgmbs.mechanisms.planar import load as load
+from fgmbs.problems.simulate import simulate as simulate
+from fgmbs.problems.simulation import Simulation as Simulation
+from fgmbs.solvers.fixed_lag import FixedLagSmoother as FixedLagSmoother
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt

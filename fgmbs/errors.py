@@ -28,7 +28,27 @@ class AssemblyError(FgmbsError, ValueError):
 
 
 class SolveError(FgmbsError, RuntimeError):
-    """A solve did not converge; says which step or member, how it ended and what to try."""
+    """A solve did not converge; says which step or member, how it ended and what to try.
+
+    Attributes:
+        result: What was reached.
+    """
+
+    def __init__(self, message: str, result: object):
+        super().__init__(message)
+        self.result = result
+
+
+class Interrupted(FgmbsError, KeyboardInterrupt):
+    """Ctrl-C during a long run.
+
+    Attributes:
+        result: What was done until then.
+    """
+
+    def __init__(self, message: str, result: object):
+        super().__init__(message)
+        self.result = result
 
 
 class Status(eqx.Enumeration):

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from fgmbs.factors.base import Instant
 from fgmbs.typing import Constraints, Coordinates, Velocities
 
+
 def position_constraint(at: Instant, q: Coordinates) -> Constraints:
     """Φ(q, t). [Blanco21] eq. (24)"""
     return at.mechanism.constraints(q, at.t)
@@ -30,7 +31,9 @@ def position_constraint_independent(at: Instant, q: Coordinates, z: Float[Array,
     return jnp.concatenate([position_constraint(at, q), at.series @ q - z])
 
 
-def velocity_constraint_independent(at: Instant, q: Coordinates, dq: Velocities, dz: Float[Array, " dof"]) -> Float[Array, " rows"]:
+def velocity_constraint_independent(
+    at: Instant, q: Coordinates, dq: Velocities, dz: Float[Array, " dof"]
+) -> Float[Array, " rows"]:
     """[Φ_q q̇ + Φ_t; B q̇ − ż]. [Blanco21] eq. (31)"""
     return jnp.concatenate([velocity_constraint(at, q, dq), at.series @ dq - dz])
 

@@ -1,10 +1,8 @@
-"""Numerical integration between two steps.
+"""Numerical integration between two steps. x is any variable, dx its rate."""
 
-In independent coordinates a step of z = B q starts from B q(t) instead of z(t), which is the same number: so the
-selection B (dof, n), read from `at.series`, may change from one step to the next.
-"""
+import functools
+from collections.abc import Callable
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.dynamics import acceleration
@@ -59,17 +57,24 @@ def _midpoint(at, q0, dq0, ddq0, q1, dq1, ddq1):
     return (q0 + q1) / 2 + at.dt / 8 * (dq0 - dq1), (dq0 + dq1) / 2 + at.dt / 8 * (ddq0 - ddq1)
 
 
-def independent(rule):
-    """The rule in independent coordinates z = B x: its rows B, with z(t+1) in the place of B x(t+1).
+def _independent(rule: Callable[..., Velocities], integrated: int) -> Callable[..., Float[Array, " dof"]]:
+    """The rows B of a rule, with z(t+1) in the place of B x(t+1), x the integrated one of its variables.
 
-    The residual takes the variables of `rule` at t, then z and its rates; the same at t+1. A step starts from B x(t)
-    instead of z(t), which is the same number: so the selection B (dof, n), read from `at.series`, may change from one
-    step to the next.
+    Its variables are those of the rule and z behind them. A step starts from B x(t) instead of z(t), which is the same
+    number: so the selection B (dof, n), read from `at.series`, may change from one step to the next.
     """
 
     @functools.wraps(rule)
-    def residual(at: Instant, *variables):
-        start, end = variables[: len(variables) // 2], variables[len(variables) // 2 :]
-        ...
+    def residual(at: Instant, *variables: Array) -> Float[Array, " dof"]:
+        count = len(variables) // 2
+        start, (*end, z1) = variables[: count - 1], variables[count:]
+        return z1 + at.series @ (rule(at, *start, *end) - end[integrated])
 
+    residual.__name__ = f"{rule.__name__}_independent"
     return residual
+
+
+euler_independent = _independent(euler, 0)
+trapezoidal_independent = _independent(trapezoidal, 0)
+hermite_simpson_position_independent = _independent(hermite_simpson_position, 0)
+hermite_simpson_velocity_independent = _independent(hermite_simpson_velocity, 1)

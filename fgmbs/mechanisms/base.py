@@ -5,7 +5,8 @@ from typing import Self
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
@@ -37,6 +38,22 @@ class AbstractMechanism(eqx.Module):
     def m(self) -> int:
         """Number of constraint rows, redundant ones included."""
         return jax.eval_shape(self.constraints, self.reference, jax.ShapeDtypeStruct((), self.reference.dtype)).shape[0]
+
+    @property
+    def dof(self) -> int:
+        """Degrees of freedom in a generic configuration, by numerical rank; needs a mechanism of concrete numbers.
+
+        Raises:
+            AssemblyError: The mechanism cannot be assembled.
+        """
+        from fgmbs.kinematics.mobility import degrees_of_freedom  # kinematics build on mechanisms
+
+        return degrees_of_freedom(self)
+
+    @property
+    def initial_velocities(self) -> tuple[Velocities, Bool[Array, " nv"]]:
+        """Velocities that its description gives for the start, and which these are [m/s, rad/s]."""
+        return jnp.zeros(self.nv, self.reference.dtype), jnp.zeros(self.nv, bool)
 
     @abc.abstractmethod
     def evaluated(self) -> Self:
@@ -81,5 +98,5 @@ class AbstractMechanism(eqx.Module):
 
 
 def _rate(function, q, dq, t):
-    t = jax.numpy.asarray(t, dtype=q.dtype)
-    return jax.jvp(function, (q, t), (dq, jax.numpy.ones_like(t)))[1]
+    t = jnp.asarray(t, dtype=q.dtype)
+    return jax.jvp(function, (q, t), (dq, jnp.ones_like(t)))[1]

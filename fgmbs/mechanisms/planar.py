@@ -1,6 +1,8 @@
 """Planar mechanisms in natural coordinates, the positions of points, mixed with angles."""
 
+import functools
 from collections.abc import Mapping
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -11,6 +13,7 @@ from fgmbs.constraints.prescribed_motion import prescribed_motion
 from fgmbs.errors import ArgumentError
 from fgmbs.io import scopes
 from fgmbs.io.expressions import nearest
+from fgmbs.io.load import read_mechanism
 from fgmbs.io.schema import MechanismDescription
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar_forces import generalized_forces, potential
@@ -152,6 +155,15 @@ class PlanarMechanism(AbstractMechanism):
     def fixed_points(self) -> tuple[int, ...]:
         """Points that belong to the ground."""
         return tuple(i for i, point in enumerate(self.description.points) if point.fixed)
+
+
+def load(path: str | Path) -> PlanarMechanism:
+    """The mechanism of a YAML file.
+
+    Raises:
+        DescriptionError: The file cannot be meant; names every fault with its line, key and what is accepted.
+    """
+    return PlanarMechanism.from_description(read_mechanism(path))
 
 
 @functools.lru_cache(maxsize=256)

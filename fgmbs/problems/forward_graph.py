@@ -146,9 +146,7 @@ def forward_model(
     return ForwardModel(graph, dof, chosen)
 
 
-def initial_state(
-    model: ForwardModel, q0: Coordinates, dq0: Velocities, t: Scalar
-) -> tuple[Float[Array, " nx"], Rows]:
+def initial_state(model: ForwardModel, q0: Coordinates, dq0: Velocities, t: Scalar) -> tuple[Float[Array, " nx"], Rows]:
     """Start values and data of step 0."""
     rows = model.rows(q0, t)
     return model.state(q0, dq0, acceleration(model.graph.mechanism, q0, dq0, t)[0], rows), rows

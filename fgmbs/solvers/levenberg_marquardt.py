@@ -167,9 +167,7 @@ def _run_jvp(primals, tangents):
     _, t_gradient = eqx.filter_jvp(lambda graph: graph.gradient(params), (graph,), (t_graph,))
     factorization = factorize_matrix(graph.hessian(params))
     t_params = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
-    _, t_system = eqx.filter_jvp(
-        lambda params, graph: graph.linearize(params)[0], (params, graph), (t_params, t_graph)
-    )
+    _, t_system = eqx.filter_jvp(lambda params, graph: graph.linearize(params)[0], (params, graph), (t_params, t_graph))
     t_state = jax.tree.map(lambda _: None, state)._replace(system=t_system)
     return OptStep(params, state), OptStep(t_params, t_state)
 

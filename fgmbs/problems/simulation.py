@@ -1,0 +1,133 @@
+"""The result of a simulation."""
+
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from fgmbs.dynamics import acceleration, energy, nonconservative_power, reactions
+from fgmbs.errors import SolveError, Status
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.typing import Scalar
+
+
+class Simulation(eqx.Module):
+    """A motion and what goes with it. Under `jax.vmap` every array has the batch axis in front."""
+
+    mechanism: AbstractMechanism
+    t: Float[Array, "*batch steps"]
+    """Time [s]."""
+    q: Float[Array, "*batch steps n"]
+    """Coordinates [m, rad]."""
+    dq: Float[Array, "*batch steps n"]
+    """Velocities [m/s, rad/s]."""
+    ddq: Float[Array, "*batch steps n"]
+    """Accelerations [m/s², rad/s²]."""
+    multipliers: Float[Array, "*batch steps m"]
+    """Multipliers λ of the constraints [N, N·m per unit of the constraint]."""
+    reactions: Float[Array, "*batch steps n"]
+    """Generalized reaction forces −Φ_qᵀ λ of all constraints on the coordinates [N, N·m]."""
+    kinetic: Float[Array, "*batch steps"]
+    """Kinetic energy [J]."""
+    potential: Float[Array, "*batch steps"]
+    """Potential energy of gravity and springs [J]."""
+    power: Float[Array, "*batch steps"]
+    """Power of the forces that have no potential; dissipation is negative [W]."""
+    constraint_norm: Float[Array, "*batch steps"]
+    """‖Φ(q, t)‖₂."""
+    velocity_constraint_norm: Float[Array, "*batch steps"]
+    """‖Φ_q dq + Φ_t‖₂."""
+    z: Float[Array, "*batch steps dof"] | None
+    """Independent coordinates [m, rad], if the motion was integrated in them …"""
+    independent: Int[Array, "*batch steps dof"] | None
+    """… and which of q they are at each step."""
+    covariance: Float[Array, "*batch steps 3n 3n"] | None
+    """Marginal covariances of (q, dq, ddq) for the noise of the graph, if asked for."""
+    iterations: Int[Array, "*batch steps"]
+    """Iterations of the window whose oldest step this was."""
+    step_status: Status
+    """How that window ended, one for each step."""
+    status: Status
+    """How the whole ended: the worst of all steps."""
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        """Names of q."""
+        return self.mechanism.coordinate_names
+
+    def save(self, path: str | Path) -> None:
+        """Writes a netCDF file with names and units; see `fgmbs.results`."""
+        from fgmbs.results import save
+
+        save(self, path)
+
+    def check(self) -> None:
+        """Raises an error if the solve failed.
+
+        Raises:
+            SolveError: Names the members of a batch, the step and time of the first failure, and what to try.
+        """
+        converged = np.asarray(self.status == Status.converged)
+        if converged.all():
+            return
+        members = np.argwhere(~converged)
+        lines = [self._failure(tuple(int(i) for i in member)) for member in members[:10]]
+        if len(members) > len(lines):
+            lines.append(f"and {len(members) - len(lines)} more members")
+        raise SolveError("; ".join(lines), self)
+
+    def _failure(self, member: tuple[int, ...]) -> str:
+        pick = lambda leaf: np.asarray(leaf)[member]  # noqa: E731
+        name = f"member {', '.join(map(str, member))}: " if member else ""
+        status = jax.tree.map(pick, self.status)
+        if bool(status == Status.not_assembled):
+            return (
+                f"{name}cannot be assembled: the constraints stay open by {pick(self.constraint_norm)[0]:.3g} at t = 0"
+            )
+        bad = ~np.asarray(jax.tree.map(pick, self.step_status) == Status.converged)
+        step = int(np.argmax(bad))
+        return (
+            f"{name}step {step}, t = {pick(self.t)[step]:.6g} s: {Status[status]} "
+            f"({int(bad.sum())} of {bad.size} steps); try a smaller dt"
+        )
+
+
+def observe(
+    mechanism: AbstractMechanism,
+    t: Float[Array, " steps"],
+    q: Float[Array, "steps n"],
+    dq: Float[Array, "steps n"],
+) -> dict[str, Array]:
+    """What follows from a motion, by field name of `Simulation`."""
+
+    def at(t: Scalar, q, dq):
+        lambda_ = acceleration(mechanism, q, dq, t)[1]
+        kinetic, potential = energy(mechanism, q, dq)
+        return {
+            "multipliers": lambda_,
+            "reactions": reactions(mechanism, q, lambda_, t),
+            "kinetic": kinetic,
+            "potential": potential,
+            "power": nonconservative_power(mechanism, q, dq, t),
+            "constraint_norm": _norm(mechanism.constraints(q, t)),
+            "velocity_constraint_norm": _norm(mechanism.constraint_rate(q, dq, t)),
+        }
+
+    return jax.vmap(at)(t, q, dq)
+
+
+def worst(status: Status) -> Status:
+    """The worst of statuses along the last axis; the order of `Status` is that of growing badness."""
+    result = Status.converged
+    for candidate in (Status.stalled, Status.iteration_limit, Status.non_finite, Status.not_assembled):
+        result = Status.where(jnp.any(status == candidate, axis=-1), candidate, result)
+    return result
+
+
+def _norm(x):
+    """Euclidean norm with derivative 0 at 0."""
+    s = x @ x
+    return jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0)
