@@ -1,7 +1,6 @@
 """What every family of mechanisms answers."""
 
 import abc
-from typing import Self
 
 import equinox as eqx
 import jax
@@ -56,7 +55,7 @@ class AbstractMechanism(eqx.Module):
         return jnp.zeros(self.nv, self.reference.dtype), jnp.zeros(self.nv, bool)
 
     @abc.abstractmethod
-    def evaluated(self) -> Self:
+    def evaluated(self) -> "AbstractMechanism":
         """The same mechanism with all derived quantities computed; call it once, before a loop."""
 
     @abc.abstractmethod

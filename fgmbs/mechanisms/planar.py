@@ -76,7 +76,7 @@ class PlanarMechanism(AbstractMechanism):
 
     @property
     def _numbers(self) -> PlanarNumbers:
-        return planar_numbers(self.description, self.parameters) if self.numbers is None else self.numbers
+        return _planar_numbers(self.description, self.parameters) if self.numbers is None else self.numbers
 
     @property
     def _topology(self) -> PlanarTopology:
@@ -155,6 +155,10 @@ class PlanarMechanism(AbstractMechanism):
     def fixed_points(self) -> tuple[int, ...]:
         """Points that belong to the ground."""
         return tuple(i for i, point in enumerate(self.description.points) if point.fixed)
+
+
+_planar_numbers = eqx.filter_jit(planar_numbers)
+"""Compiled, because outside of a trace hundreds of single operations take seconds."""
 
 
 def load(path: str | Path) -> PlanarMechanism:

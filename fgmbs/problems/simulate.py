@@ -74,14 +74,17 @@ def simulate(
     traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(mechanism))
     q_given = given_arrays(mechanism, start, "start")
     dq_given = _velocities_given(mechanism, start_velocities)
-    guess = mechanism.reference
-    if not traced:
-        guess = assemble(mechanism, start)
-        refuse_rigid(mechanism, guess)
+    if traced:
+        q, info = solve_position(mechanism, mechanism.reference, 0.0, *q_given)
+        dq = solve_velocity(mechanism, q, 0.0, *dq_given)
+        status = Status.where(info.assembled, Status.converged, Status.not_assembled)
+    else:
+        q = assemble(mechanism, start)
+        refuse_rigid(mechanism, q)
         names = np.asarray(mechanism.coordinate_names)[np.asarray(dq_given[0])]
-        velocities(mechanism, guess, dict(zip(names, np.asarray(dq_given[1])[dq_given[0]], strict=True)))
-    dt = jnp.asarray(dt, guess.dtype)
-    smoother, model, state, status = _start(the_plan, mechanism, dt, guess, q_given, dq_given)
+        dq = velocities(mechanism, q, dict(zip(names, np.asarray(dq_given[1])[dq_given[0]], strict=True)))
+        status = Status.converged
+    smoother, model, state = _start(the_plan, mechanism, jnp.asarray(dt, q.dtype), q, dq)
 
     T = the_plan.num_steps
     chunks = 1 if traced else -(-T // _CHUNK)
@@ -114,12 +117,10 @@ def _velocities_given(mechanism, start_velocities):
 
 
 @eqx.filter_jit
-def _start(plan: Plan, mechanism, dt, guess, q_given, dq_given):
-    """The smoother, its model, its first window, and whether the mechanism could be assembled."""
+def _start(plan: Plan, mechanism, dt, q, dq):
+    """The smoother, its model and its first window."""
     mechanism = mechanism.evaluated()
     t = jnp.zeros((), dt.dtype)
-    q, info = solve_position(mechanism, mechanism.reference, t, *q_given, guess)
-    dq = solve_velocity(mechanism, q, t, *dq_given)
     model = forward_model(mechanism, q, dq, dt, plan.integrator, plan.dof, plan.chosen)
     x, rows = initial_state(model, q, dq, t)
     steps, data = [x, x], [rows]
@@ -130,8 +131,7 @@ def _start(plan: Plan, mechanism, dt, guess, q_given, dq_given):
     solver = LevenbergMarquardt(linear=plan.linear, maxiter=20)
     smoother = FixedLagSmoother(model.graph, solver, model.predict)
     state = smoother.init(jnp.stack(steps[1:]), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
-    status = Status.where(info.assembled, Status.converged, Status.not_assembled)
-    return smoother, model, state, status
+    return smoother, model, state
 
 
 @eqx.filter_jit
