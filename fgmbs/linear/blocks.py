@@ -99,12 +99,10 @@ class LeastSquares(eqx.Module):
 
     def cost(self) -> Float[Array, ""]:
         """½‖r‖²."""
-        return 0.5 * sum(
-            jnp.sum(r * r)
-            for r in (self.initial_residual, self.step_residual, self.pair_residual, self.global_residual)
-        )
+        initial, step, pair, alone = self._residuals()
+        return 0.5 * (jnp.vdot(initial, initial) + jnp.vdot(step, step) + jnp.vdot(pair, pair) + jnp.vdot(alone, alone))
 
-    def rows(self, steps: Steps, globals: Globals) -> "LeastSquares":
+    def product(self, steps: Steps, globals: Globals) -> "LeastSquares":
         """The same system with J (steps, globals) in place of its residuals."""
         initial = self.initial_jacobian @ steps[0] + self.initial_arrow @ globals
         step = jnp.einsum("krx,kx->kr", self.step_jacobian, steps) + self.step_arrow @ globals
@@ -115,10 +113,10 @@ class LeastSquares(eqx.Module):
         )
         return self._with_residuals((initial, step, pair, self.global_jacobian @ globals))
 
-    def residual_at(self, steps: Steps, globals: Globals) -> "LeastSquares":
+    def moved(self, steps: Steps, globals: Globals) -> "LeastSquares":
         """The same system seen from the increment δ = (steps, globals): its residuals are J δ + r."""
-        moved = self.rows(steps, globals)
-        return self._with_residuals(tuple(a + b for a, b in zip(self._residuals(), moved._residuals(), strict=True)))
+        rows = self.product(steps, globals)
+        return self._with_residuals(tuple(a + b for a, b in zip(self._residuals(), rows._residuals(), strict=True)))
 
     def gradient(self) -> tuple[Steps, Globals]:
         """Jᵀr."""
@@ -170,12 +168,12 @@ class Damped(eqx.Module):
 
     def matvec(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:
         """(JᵀJ + D) times (steps, globals)."""
-        product_steps, product_globals = self.system.rows(steps, globals).gradient()
+        product_steps, product_globals = self.system.product(steps, globals).gradient()
         return product_steps + self.steps * steps, product_globals + self.globals * globals
 
     def gradient(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:
         """Jᵀ(J δ + r) + D δ at δ = (steps, globals)."""
-        gradient_steps, gradient_globals = self.system.residual_at(steps, globals).gradient()
+        gradient_steps, gradient_globals = self.system.moved(steps, globals).gradient()
         return gradient_steps + self.steps * steps, gradient_globals + self.globals * globals
 
     def information(self) -> BlockTridiagonal:

@@ -2,7 +2,6 @@
 
 import jax
 import jax.numpy as jnp
-import jax.test_util
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,20 +34,17 @@ def answers(method):
     return ANSWERS.setdefault(method, jax.jit(answer))
 
 
-def gradient_of_answers(method):
-    """A scalar of the answers whose derivatives involve all of them."""
-
-    def scalar(system, damping, b):
-        factorization = ALL[method](system, *damping)
-        parts = [factorization.solve(*b), factorization.log_determinant(), factorization.marginals()]
-        if method != "matrix":
-            parts.append(factorization.minimizer())
-        return sum(jnp.sum(jnp.sin(leaf)) for leaf in jax.tree.leaves(parts))
-
-    return scalar
+def dense_answers(systems, system, damping, b):
+    """(solution, minimizer, log det, steps' marginals) by dense algebra that AD differentiates as it stands."""
+    matrix = system.information().to_dense() + jnp.diag(jnp.concatenate([damping[0].ravel(), damping[1]]))
+    flatten = lambda x: jnp.concatenate([x[0].ravel(), x[1]])  # noqa: E731
+    cov, size = jnp.linalg.inv(matrix), system.num_steps * systems.nx
+    k, blocks = jnp.arange(system.num_steps), cov[:size, :size].reshape(system.num_steps, systems.nx, -1, systems.nx)
+    gradient = flatten(system.gradient())
+    return cov @ flatten(b), -cov @ gradient, jnp.linalg.slogdet(matrix)[1], blocks[k, :, k]
 
 
-@pytest.mark.parametrize(("num_steps", "p"), [(1, 0), (1, 3), (2, 0), (3, 3), (17, 0), (17, 3)])
+@pytest.mark.parametrize(("num_steps", "p"), [(1, 0), (2, 3), (3, 0), (17, 3)])
 @pytest.mark.parametrize("method", ALL)
 def test_answers_are_those_of_the_dense_system(systems, method, num_steps, p):
     system, damping = systems.random(num_steps, p), systems.damping(num_steps, p)
@@ -84,20 +80,43 @@ def test_rows_of_every_kind_may_be_missing(systems, method):
     np.testing.assert_allclose(systems.flat(result["minimizer"]), np.linalg.solve(A, -J.T @ r), rtol=1e-10)
 
 
-@pytest.mark.parametrize("method", ALL)
-def test_derivatives_of_the_answers(systems, method):
-    system, damping = systems.random(3, 2), systems.damping(3, 2)
-    arguments = (system, damping, systems.damping(3, 2, seed=5))
-    scalar = jax.jit(gradient_of_answers(method))
-    jax.test_util.check_grads(scalar, arguments, order=2, modes=("fwd", "rev"), rtol=1e-4, atol=1e-4)
+def along(answers, arguments, directions):
+    """The derivatives of a scalar of the answers along a direction: first forward, second, first reverse."""
+
+    def scalar(e):
+        moved = jax.tree.map(lambda x, t_x: x + e * t_x, arguments, directions)
+        return sum(jnp.sum(jnp.sin(leaf)) for leaf in jax.tree.leaves(answers(*moved)))
+
+    def forward(e):
+        return jax.jvp(scalar, (e,), (1.0,))[1]
+
+    return jax.jit(lambda e: (*jax.jvp(forward, (e,), (1.0,)), jax.grad(scalar)(e)))(0.0)
+
+
+@pytest.mark.parametrize("method", ["sequential", "sqrt"])
+def test_derivatives_of_the_answers_to_second_order(systems, method):
+    arguments = systems.random(11, 2), systems.damping(11, 2), systems.damping(11, 2, seed=5)
+    directions = systems.random(11, 2, seed=1), systems.damping(11, 2, seed=2), systems.damping(11, 2, seed=6)
+
+    def structured(system, damping, b):
+        factorization = METHODS[method](system, *damping)
+        return (
+            factorization.solve(*b),
+            factorization.minimizer(),
+            factorization.log_determinant(),
+            factorization.marginals().steps,
+        )
+
+    expected = along(lambda *a: dense_answers(systems, *a), arguments, directions)
+    np.testing.assert_allclose(along(structured, arguments, directions), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["sqrt", "sequential"])
 def test_derivatives_exist_without_damping(systems, method):
-    system = systems.random(3, 2)
-    zero = jax.tree.map(jnp.zeros_like, systems.damping(3, 2))
-    gradient = jax.jit(jax.grad(gradient_of_answers(method), argnums=(0, 1)))(system, zero, zero)
-    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(gradient))
+    system = systems.random(11, 2)
+    zero = jax.tree.map(jnp.zeros_like, systems.damping(11, 2))
+    norm = jax.jit(jax.grad(lambda system, d: jnp.sum(METHODS[method](system, *d).minimizer()[0] ** 2), argnums=(0, 1)))
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(norm(system, zero)))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -111,8 +130,8 @@ def test_solution_is_linear_and_its_own_transpose(systems, method):
 
 @pytest.mark.parametrize("method", ALL)
 def test_batch_equals_loop_and_a_failing_member_spoils_no_other(systems, method):
-    batch = [systems.random(3, 2, seed) for seed in range(4)]
-    damping = [systems.damping(3, 2, seed) for seed in range(4)]
+    batch = [systems.random(2, 3, seed) for seed in range(4)]
+    damping = [systems.damping(2, 3, seed) for seed in range(4)]
     damping[1] = jax.tree.map(lambda d: d - 1e4 if method != "sqrt" else jnp.nan * d, damping[1])
     arguments = [(s, d, d) for s, d in zip(batch, damping, strict=True)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *arguments)
@@ -147,9 +166,9 @@ def test_program_does_not_grow_with_the_number_of_steps(systems):
 
 
 @settings(deadline=None, derandomize=True, max_examples=25)
-@given(seed=st.integers(0, 10**6), scale=st.floats(-4, 4))
+@given(seed=st.integers(0, 10**6), scale=st.floats(-2, 2))
 def test_sequential_and_sqrt_agree(systems, seed, scale):
-    system, damping = systems.random(3, 3, seed, prior=10**scale), systems.damping(3, 3, seed)
+    system, damping = systems.random(2, 3, seed, prior=10**scale), systems.damping(2, 3, seed)
     sequential, sqrt = (answers(method)(system, damping, damping) for method in ("sequential", "sqrt"))
     for a, b in zip(jax.tree.leaves(sequential), jax.tree.leaves(sqrt), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)

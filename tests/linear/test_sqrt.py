@@ -43,8 +43,7 @@ def test_weights_far_apart_cost_no_digits(systems, prior, coupling):
 
 def dense_prior(systems, system):
     """Schur complement of step 0 in the normal equations of the rows that touch it: (SᵀS, Sᵀs)."""
-    first = jax.tree.map(lambda x: x, system)
-    J, r = systems.dense(first)
+    J, r = systems.dense(system)
     nx, p = systems.nx, system.num_globals
     ri, rs, rp = len(system.initial_residual), system.step_residual.shape[1], system.pair_residual.shape[1]
     T = system.num_steps
