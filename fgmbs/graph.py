@@ -107,16 +107,18 @@ class TimeGraph(eqx.Module):
         """Cost of every factor, summed over time."""
         return jnp.stack([jnp.sum(_cost(r, factor)) for factor, r in self._evaluate(x, _value)])
 
-    def linearize(self, x: Unknowns) -> tuple[LeastSquares, Float[Array, " factors"]]:
-        """The whitened least-squares system at x, one row block per factor and place, and the cost of every factor.
+    def linearize(self, x: Unknowns) -> tuple[LeastSquares, Scalar]:
+        """The whitened least-squares system at x, one row block per factor and place, and the cost there.
 
         Robust factors enter with their rows scaled by √ρ', so that the gradient is exact.
         """
         rows = {"initial": [], "step": [], "interval": [], "global": []}
-        costs = []
+        bent = 0.0
         for factor, r, jacobian in self._evaluate(x, _linearization):
-            costs.append(jnp.sum(_cost(r, factor)))
-            rows[factor.scope].append(_reweight(factor, (r, *self._dense(factor, r, jacobian))))
+            parts = _reweight(factor, (r, *self._dense(factor, r, jacobian)))
+            rows[factor.scope].append(parts)
+            if factor.loss is not None:
+                bent += jnp.sum(_cost(r, factor)) - 0.5 * jnp.sum(parts[0] ** 2)
         T, nx, p = self.num_steps, self.step_size, x.globals.shape[0]
         dtype = x.steps.dtype
 
@@ -144,7 +146,7 @@ class TimeGraph(eqx.Module):
             global_residual=global_[0],
             global_jacobian=global_[1],
         )
-        return system, jnp.stack(costs)
+        return system, system.cost() + bent
 
     def gradient(self, x: Unknowns) -> Unknowns:
         """Gradient of the cost."""

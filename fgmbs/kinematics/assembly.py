@@ -57,9 +57,12 @@ def assemble(
     if branch not in BRANCHES:
         raise ArgumentError(f"branch: expected {listed(BRANCHES, 'or')}; found {branch!r}")
     mask, values = given_arrays(mechanism, given, "given")
-    start = mechanism.reference if start is None else start
-    start = finite_vector(mechanism, start, mechanism.coordinate_names, "start")
+    drawn = start is None
+    start = finite_vector(mechanism, mechanism.reference if drawn else start, mechanism.coordinate_names, "start")
     time = jnp.asarray(finite_number(t, "t"), start.dtype)
+    if drawn and branch == "nearest" and np.all(np.where(mask, start == values, True)):
+        if closed(*unit_rows(mechanism, start, time)):
+            return start
 
     q, info = _solve(mechanism, start, time, mask, values, start)
     found = [np.asarray(q)] if _is_proper(mechanism, q, info) else []
@@ -87,6 +90,21 @@ def assemble(
             "ended in the same configuration. Try other given values, or give a start near the one you mean"
         )
     return jnp.asarray(others[0])
+
+
+@eqx.filter_jit
+def unit_rows(mechanism, q, t):
+    """(Φ / |Φ_q|, Φ_q / |Φ_q|) row by row, and the size of q: how far each constraint is open, and where it pulls."""
+    mechanism = mechanism.evaluated()
+    Phi_q = mechanism.constraint_jacobian(q, t)
+    norms = row_norms(Phi_q)
+    return mechanism.constraints(q, t) / norms, Phi_q / norms[:, None], jnp.max(jnp.abs(q), initial=0.0)
+
+
+def closed(gaps, unit_jacobian, size) -> bool:
+    """Whether all constraints hold to rounding; arguments as `unit_rows` returns them."""
+    eps = np.finfo(np.asarray(gaps).dtype).eps
+    return bool(np.max(np.abs(gaps), initial=0.0) <= 1e3 * eps * max(float(size), np.finfo(float).tiny))
 
 
 _solve = eqx.filter_jit(solve_position)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.errors import AssemblyError
-from fgmbs.kinematics.assembly import assemble
+from fgmbs.kinematics.assembly import assemble, closed, unit_rows
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector
 from fgmbs.kinematics.position import solve_position
 from fgmbs.kinematics.pseudo_inverse import rank_limit, row_norms
@@ -51,13 +51,18 @@ def mobility(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 
     """
     t = finite_number(t, "t")
     q = assemble(mechanism, t=t) if q is None else finite_vector(mechanism, q, mechanism.coordinate_names, "q")
+    here = unit_rows(mechanism, q, jnp.asarray(t, q.dtype))
+    if closed(*here) and _rank(here[1]) == here[1].shape[0]:
+        # Independent rows stay independent nearby, and leave room to move there.
+        dof = mechanism.nv - here[1].shape[0]
+        return Mobility(dof=dof, dof_here=dof, redundant_rows=())
     Phi_q, away, moved = (np.asarray(x) for x in _jacobians(mechanism, q, jnp.asarray(t, q.dtype)))
     if moved[0] > 1e-6:
         raise AssemblyError(
             f"the configuration is not assembled: the nearest one that is lies {moved[0]:.3g} of its size away; "
             "call assemble with it as start"
         )
-    ranks = [np.linalg.matrix_rank(A, rtol=rank_limit(A.dtype)) if A.size else 0 for A in Phi_q]
+    ranks = [_rank(A) for A in Phi_q]
     near = np.flatnonzero((away > 0.1 * _NEIGHBOURHOOD) & np.isfinite(moved))
     generic = near[np.argmax(np.take(ranks, near))] if near.size else 0
     return Mobility(
@@ -75,6 +80,11 @@ def degrees_of_freedom(mechanism: AbstractMechanism, q: Numbers | None = None, t
 def redundant_rows(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 0.0) -> tuple[int, ...]:
     """Rows of Φ that follow from the rows before them near q; see `mobility`."""
     return mobility(mechanism, q, t).redundant_rows
+
+
+def _rank(A) -> int:
+    A = np.asarray(A)
+    return int(np.linalg.matrix_rank(A, rtol=rank_limit(A.dtype))) if A.size else 0
 
 
 @eqx.filter_jit

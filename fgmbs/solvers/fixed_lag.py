@@ -79,7 +79,7 @@ class FixedLagSmoother(eqx.Module):
             rows=jax.tree.map(lambda leaf: jnp.concatenate([leaf[1:], leaf[-1:]]), rows),
             prior=(sqrt_info, residual, steps[1]),
         )
-        return moved, Estimate(steps, lm.status, lm.iter_num, jnp.sum(lm.costs))
+        return moved, Estimate(steps, lm.status, lm.iter_num, lm.cost)
 
 
 def _unknowns(steps):

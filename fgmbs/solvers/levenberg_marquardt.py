@@ -24,9 +24,11 @@ class LMState(NamedTuple):
     """Norm of the last step against that of the unknowns."""
     trial: Unknowns
     system: LeastSquares
-    """Linearization at the best point."""
-    costs: Float[Array, " factors"]
-    """Cost of every factor at the best point."""
+    """Linearization at the best point …"""
+    gradient: Unknowns
+    """… its gradient …"""
+    cost: Scalar
+    """… and its cost."""
     damping: Scalar
     growth: Scalar
     predicted: Scalar
@@ -62,7 +64,7 @@ class LevenbergMarquardt(IterativeSolver):
     def init_state(self, init_params: Unknowns, graph: TimeGraph) -> LMState:
         """State before the first iteration; evaluates nothing."""
         dtype = init_params.steps.dtype
-        system, costs = jax.eval_shape(graph.linearize, init_params)
+        system, _ = jax.eval_shape(graph.linearize, init_params)
         zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), system)
         inf = jnp.asarray(jnp.inf, dtype)
         return LMState(
@@ -71,7 +73,8 @@ class LevenbergMarquardt(IterativeSolver):
             error=inf,
             trial=init_params,
             system=zeros,
-            costs=jnp.full(costs.shape, inf),
+            gradient=jax.tree.map(jnp.zeros_like, init_params),
+            cost=inf,
             damping=jnp.asarray(self.damping, dtype),
             growth=jnp.asarray(2.0, dtype),
             predicted=inf,
@@ -86,33 +89,30 @@ class LevenbergMarquardt(IterativeSolver):
 
     def _update(self, params: Unknowns, state: LMState, graph: TimeGraph) -> OptStep:
         first = state.iter_num == 0
-        trial_system, trial_costs = graph.linearize(state.trial)
-        cost, trial_cost = jnp.sum(state.costs), jnp.sum(trial_costs)
-        finite = jnp.isfinite(trial_cost) & jnp.isfinite(_total(trial_system))
-        accept = finite & (trial_cost <= cost)
-        keep = lambda new, old: jax.tree.map(lambda a, b: jnp.where(accept, a, b), new, old)  # noqa: E731
-        params, system, costs = keep((state.trial, trial_system, trial_costs), (params, state.system, state.costs))
+        system, cost = graph.linearize(state.trial)
+        looked = (state.trial, system, Unknowns(*system.gradient()), cost)
+        # The gradient meets every entry of the residual and of its Jacobian.
+        finite = jnp.isfinite(cost + _total(looked[2]))
+        accept = finite & (cost <= state.cost)
+        gain_ratio = (state.cost - cost) / state.predicted
+        best = (params, state.system, state.gradient, state.cost)
+        params, system, gradient, cost = jax.tree.map(lambda new, old: jnp.where(accept, new, old), looked, best)
 
         # Nielsen's rule: smooth decrease of the damping by the gain ratio, ever faster growth while steps fail.
-        gain_ratio = (cost - trial_cost) / state.predicted
         shrink = jnp.maximum(1 / 3, 1 - (2 * gain_ratio - 1) ** 3)
         shrink = jnp.where(first, 1.0, shrink)
         damping = jnp.where(accept, state.damping * shrink, jnp.maximum(state.damping, 1e-8) * state.growth)
         damping = jnp.where(damping < 1e-12, 0.0, damping)
         growth = jnp.where(accept, 2.0, 2 * state.growth)
 
-        scale_steps, scale_globals = _scales(system)
-        damping_steps, damping_globals = damping * scale_steps, damping * scale_globals
-        factorization = METHODS[self.linear](system, damping_steps, damping_globals)
+        diagonal = jax.lax.cond(damping > 0, _scaled_diagonal, _no_diagonal, system, damping)
+        factorization = METHODS[self.linear](system, diagonal.steps, diagonal.globals)
         delta = Unknowns(*factorization.minimizer())
         solved = jnp.isfinite(_total(delta))
         delta = jax.tree.map(lambda d: jnp.where(solved, d, 0.0), delta)
         trial = Unknowns(params.steps + delta.steps, params.globals + delta.globals)
 
-        gradient = system.gradient()
-        damped = (damping_steps * delta.steps, damping_globals * delta.globals)
-        predicted = 0.5 * (_dot(delta, damped) - _dot(delta, gradient))
-        cost = jnp.sum(costs)
+        predicted = 0.5 * (_dot(delta, jax.tree.map(jnp.multiply, diagonal, delta)) - _dot(delta, gradient))
         error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(params, params)) + self.tol)
         small = (error <= self.tol) | (predicted <= jnp.finfo(cost.dtype).eps * cost)
         status = _first_true(
@@ -130,7 +130,8 @@ class LevenbergMarquardt(IterativeSolver):
                 error=jnp.where(solved, error, jnp.inf),
                 trial=trial,
                 system=system,
-                costs=costs,
+                gradient=gradient,
+                cost=cost,
                 # An unsolved system counts as a rejected trial: its cost is compared with itself, its gain is zero.
                 damping=jnp.where(solved, damping, jnp.maximum(damping, 1e-8) * 10),
                 growth=growth,
@@ -181,8 +182,8 @@ def _dot(a, b) -> Scalar:
     return sum(jnp.vdot(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
 
-def _scales(system: LeastSquares) -> tuple[Array, Array]:
-    """Diagonal of JᵀJ, kept away from zero: the scaling of the damping."""
+def _scaled_diagonal(system: LeastSquares, damping: Scalar) -> Unknowns:
+    """The damping: μ times the diagonal of JᵀJ, which is kept away from zero."""
     steps = jnp.sum(system.step_jacobian**2, axis=1)
     steps = steps.at[0].add(jnp.sum(system.initial_jacobian**2, axis=0))
     steps = steps.at[:-1].add(jnp.sum(system.pair_start**2, axis=1))
@@ -192,7 +193,12 @@ def _scales(system: LeastSquares) -> tuple[Array, Array]:
         for block in (system.initial_arrow, system.step_arrow, system.pair_arrow, system.global_jacobian)
     )
     floor = 1e-12 * (jnp.max(steps) + 1e-300)
-    return jnp.maximum(steps, floor), jnp.maximum(globals_, floor)
+    return Unknowns(damping * jnp.maximum(steps, floor), damping * jnp.maximum(globals_, floor))
+
+
+def _no_diagonal(system: LeastSquares, damping: Scalar) -> Unknowns:
+    dtype = system.step_jacobian.dtype
+    return Unknowns(jnp.zeros((system.num_steps, system.step_size), dtype), jnp.zeros(system.num_globals, dtype))
 
 
 def _first_true(*cases, default: Status) -> Status:

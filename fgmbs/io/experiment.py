@@ -1,0 +1,166 @@
+"""Experiments: what to simulate, how, and where the results go; one model for files and the command line."""
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
+
+from fgmbs.errors import DescriptionError
+from fgmbs.io.expressions import as_number, nearest
+from fgmbs.io.faults import Fault, dotted
+from fgmbs.io.located_yaml import locate
+from fgmbs.io.schema import plain
+
+
+def _number(value: Any) -> float:
+    number = as_number(value) if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise PydanticCustomError("number", "a number")
+    return float(number)
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+Flag = Annotated[bool, Field(strict=True)]
+
+
+class Settings(BaseModel):
+    """How to simulate, and where the results go."""
+
+    # Types only, so that the command line has its own words for them; `limits` checks the values.
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dt: Number = 1e-3
+    """Time step [s]."""
+    duration: Number = 5.0
+    """Length of the motion, a multiple of dt [s]."""
+    coordinates: Literal["dependent", "independent"] = "dependent"
+    """Coordinates in which the motion is integrated."""
+    integrator: Literal["euler", "trapezoidal", "hermite_simpson"] = "trapezoidal"
+    """Integration rule: of first, second or fourth order."""
+    window: Annotated[int, Field(strict=True)] = 2
+    """Steps of the fixed-lag window."""
+    batch: Flag = False
+    """Solve all steps at once in the end."""
+    linear: Literal["sequential", "sqrt"] = "sequential"
+    """Linear method: block Cholesky or block QR."""
+    independent: tuple[str, ...] | None = None
+    """Names of the independent coordinates; by default the best ones at every step."""
+    start: dict[str, Number] = {}
+    """Coordinates of the start by name [m, rad]."""
+    start_velocities: dict[str, Number] = {}
+    """Velocities of the start by coordinate name [m/s, rad/s]."""
+    truth: str | None = None
+    """Table of a known motion to compare with, see `read_truth`."""
+    out: str = "results"
+    """Folder for the results, relative to the working folder."""
+    overwrite: Flag = False
+    """Write into the folder although something is there."""
+    plots: Flag = True
+    """Draw the figures."""
+    animate: Flag = False
+    """Also draw an animation (GIF)."""
+
+
+class Experiment(Settings):
+    """A forward dynamics experiment. Paths in a file are relative to the folder of the file, except `out`."""
+
+    mechanism: str
+    """Mechanism file."""
+
+
+def read_experiment(path: str | os.PathLike[str]) -> Experiment:
+    """The experiment of a YAML file, its paths made relative to the working folder.
+
+    Raises:
+        DescriptionError: The file cannot be read, or all its faults.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DescriptionError(
+            [f"{path}: expected text in UTF-8; found byte 0x{error.object[error.start]:02x}"]
+        ) from None
+    except OSError as error:
+        raise DescriptionError([f"{path}: expected an experiment file; found: {error.strerror}"]) from None
+    experiment = parse_experiment(text, source=str(path))
+    here = {key: str(path.parent / value) for key in ("mechanism", "truth") if (value := getattr(experiment, key))}
+    return experiment.model_copy(update=here)
+
+
+def parse_experiment(text: str, source: str = "<string>") -> Experiment:
+    """The experiment of a YAML text; see `read_experiment`.
+
+    Args:
+        source: What to call the text in messages.
+    """
+    located = locate(text)
+    found = list(located.faults)
+    experiment = None
+    if isinstance(located.data, Mapping):
+        try:
+            experiment = Experiment.model_validate(located.data)
+        except ValidationError as failure:
+            found += [_fault(error) for error in failure.errors()]
+            bad = {error["loc"][0] for error in failure.errors()}
+            # Check what is left too, so that all faults are told at once; a duration needs its dt.
+            left = {"mechanism": ""} | {key: value for key, value in located.data.items() if key not in bad}
+            more = limits(Experiment.model_validate(left))
+            found += more if "dt" not in bad else [fault for fault in more if fault.path != ("duration",)]
+        else:
+            found += limits(experiment)
+    elif not found:
+        found.append(Fault((), f"expected a mapping of (mechanism, duration, …); found {plain(located.data)}"))
+    if found or experiment is None:
+        placed = [(fault.place or located.place(fault.path, of_key=fault.of_key), fault) for fault in found]
+        placed.sort(key=lambda item: item[0])
+        raise DescriptionError(
+            [
+                f"{source}:{line}:{column}: {dotted(fault.path)}{': ' if fault.path else ''}{fault.text}"
+                for (line, column), fault in placed
+            ]
+        )
+    return experiment
+
+
+def limits(settings: Settings) -> list[Fault]:
+    """Values that cannot be meant although they are of the right type."""
+    dt, duration, found = settings.dt, settings.duration, []
+    if not (math.isfinite(dt) and dt > 0):
+        found.append(Fault(("dt",), f"expected a positive time step in seconds; found {dt:g}"))
+    elif not math.isfinite(duration) or duration < dt:
+        found.append(Fault(("duration",), f"expected at least one time step, dt = {dt:g} s; found {duration:g} s"))
+    elif abs((steps := round(duration / dt)) * dt - duration) > 1e-6 * duration:
+        advice = f"found {duration:g} s; {steps * dt:.9g} s would do"
+        found.append(Fault(("duration",), f"expected a multiple of dt = {dt:g} s; {advice}"))
+    if settings.window < 2:
+        found.append(Fault(("window",), f"expected an integer of at least 2 time steps; found {settings.window}"))
+    return found
+
+
+def _fault(error: Any) -> Fault:
+    path, kind = error["loc"], error["type"]
+    field = Experiment.model_fields.get(str(path[0]))
+    found = plain(error["input"])
+    expected = {
+        "missing": "the path of a mechanism file",
+        "string_type": "a text",
+        "int_type": "an integer",
+        "bool_type": "true or false",
+        "tuple_type": "a list of names",
+        "dict_type": "a mapping from coordinate names to numbers",
+    }.get(kind, error["msg"])
+    if kind == "extra_forbidden":
+        key = str(path[-1])
+        return Fault(path, f"expected no key '{key}' here{nearest(key, Experiment.model_fields, 'keys')}", of_key=True)
+    if kind == "missing":
+        return Fault(path, f"expected {expected}; found no key '{path[-1]}'")
+    if kind == "literal_error" and field is not None:
+        words = [f"'{word}'" for word in get_args(field.annotation)]
+        expected = f"{', '.join(words[:-1])} or {words[-1]}"
+    return Fault(path, f"expected {expected}; found {found}")
