@@ -115,6 +115,8 @@ def motion_figure(dataset: "xr.Dataset") -> "Figure":
         _lines(right, dataset.t.values, dataset["dq"].values[:, which], names)
         left.set(xlabel="time [s]", ylabel=f"{word} [{unit}]")
         right.set(xlabel="time [s]", ylabel=f"{'velocity' if unit == 'm' else 'angular velocity'} [{unit}/s]")
+        for axes in (left, right):
+            _widen(axes)
         _legend(right)
     return figure
 
@@ -143,7 +145,10 @@ def constraint_figure(dataset: "xr.Dataset") -> "Figure":
     ):
         norm = dataset[name].values
         axes.plot(dataset.t.values, np.where(norm > 0, norm, np.nan), color=colour, linewidth=1.0, label=label)
+    norms = np.concatenate([line.get_ydata() for line in axes.lines])
     axes.set_yscale("log")
+    if np.isfinite(norms).any():  # the start holds far better than the rest and would stretch the axis
+        axes.set_ylim(bottom=0.3 * np.nanquantile(norms, 0.005))
     axes.set(xlabel="time [s]", ylabel="norm of the constraints")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=1, borderaxespad=0.2)
     return figure
@@ -154,15 +159,17 @@ def energy_figure(dataset: "xr.Dataset") -> "Figure":
     figure = _figure(dataset, (6.4, 5.2))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     t, kinetic, potential = (dataset[name].values for name in ("t", "kinetic", "potential"))
+    potential = potential - potential[0]  # its zero is arbitrary and may be far away
     upper.plot(t, kinetic, color=COLOURS[0], label="kinetic")
-    upper.plot(t, potential, color=COLOURS[1], linestyle="--", label="potential")
+    upper.plot(t, potential, color=COLOURS[1], linestyle="--", label="potential, from the start")
     upper.plot(t, kinetic + potential, color=COLOURS[6], linestyle="-.", label="total")
     upper.set(ylabel="energy [J]")
     upper.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
     lower.plot(t, energy_drift(dataset), color=COLOURS[2])
-    work = ", with the work of the motors" if dataset.attrs["driven"] else ""
-    lower.set(xlabel="time [s]", ylabel="drift [J]")
-    lower.set_title(f"total energy less that of the start and the work of dampers and forces{work}", color=_GREY)
+    driven = dataset.attrs["driven"]
+    lower.set(xlabel="time [s]", ylabel=f"{'gain' if driven else 'drift'} [J]")
+    known = "that of the start, put in by the motors" if driven else "that of the start and the work of dampers, forces"
+    lower.set_title(f"total energy less {known}", color=_GREY)
     lower.ticklabel_format(axis="y", scilimits=(-2, 3), useMathText=True)
     return figure
 
@@ -247,6 +254,13 @@ def _lines(axes: "Axes", t: np.ndarray, values: np.ndarray, names: np.ndarray) -
         axes.plot(t, value, color=colour, linestyle=style, label=name)
 
 
+def _widen(axes: "Axes") -> None:
+    """Keeps what is constant but for rounding from filling the axis."""
+    low, high = axes.get_ylim()
+    if high - low < 1e-3 * max(abs(low), abs(high)):
+        axes.set_ylim(min(low, 0.9 * low, 1.1 * low), max(high, 0.9 * high, 1.1 * high))
+
+
 def _look(place: int) -> tuple[str, str]:
     """Colour and line style of the line at this place."""
     return COLOURS[place % len(COLOURS)], _STYLES[place // len(COLOURS) % len(_STYLES)]
@@ -254,5 +268,6 @@ def _look(place: int) -> tuple[str, str]:
 
 def _legend(axes: "Axes") -> None:
     """A legend beside the axes."""
-    handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles[:_MOST_NAMES], labels[:_MOST_NAMES], loc="upper left", bbox_to_anchor=(1.01, 1.0))
+    handles, labels = (entries[:_MOST_NAMES] for entries in axes.get_legend_handles_labels())
+    columns = 1 + (len(labels) > _MOST_NAMES // 2)
+    axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.03), ncols=columns, columnspacing=1.2)

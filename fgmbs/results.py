@@ -180,9 +180,9 @@ def errors(dataset: "xr.Dataset") -> "xr.Dataset":
     at = np.clip(np.searchsorted(t, t_truth), 1, len(t) - 1)
     at -= t_truth - t[at - 1] < t[at] - t_truth
     common = np.abs(t[at] - t_truth) < 1e-6 * (t[1] - t[0])
-    here = dataset.isel(step=at[common])
-    truth = dataset.isel(truth_step=np.flatnonzero(common)).rename(truth_step="step")
-    return here[["q", "dq"]] - truth[["truth_q", "truth_dq"]].rename(truth_q="q", truth_dq="dq")
+    here = dataset[["q", "dq"]].isel(step=at[common])
+    truth = dataset[["truth_q", "truth_dq"]].isel(truth_step=common).drop_vars("truth_t")
+    return here - truth.rename(truth_q="q", truth_dq="dq", truth_step="step")
 
 
 def rmse(dataset: "xr.Dataset") -> dict[str, float]:
