@@ -68,5 +68,7 @@ if __name__ == "__main__":
         positions, velocities = points(theta), [rate * dP for dP in rates(theta)]
         rows.append([t_k, *(f(P) for part in (positions, velocities) for P in part for f in (np.real, np.imag))])
     names = "t,x_P1,y_P1,x_P2,y_P2,d_x_P1,d_y_P1,d_x_P2,d_y_P2"
-    header = f"# Exact motion of configs/mechanisms/fourbar.yaml from rest [s, m, m/s], by experiments/fourbar_truth.py\n{names}"
+    header = (
+        f"# Exact motion of mechanisms/fourbar.yaml from rest [s, m, m/s], by experiments/fourbar_truth.py\n{names}"
+    )
     np.savetxt(FILE, rows, fmt="%.10g", delimiter=",", header=header, comments="")

@@ -127,7 +127,9 @@ def error_figure(dataset: "xr.Dataset") -> "Figure":
     difference = errors(dataset)
     names = dataset.coordinate.values[known]
     figure = _figure(dataset, (9.6, 3.2))
-    for place, (name, unit) in enumerate((("q", "mm, mrad"), ("dq", "mm/s, mrad/s")), 1):
+    small = [f"m{unit}" for unit in dict.fromkeys(dataset.unit.values[known])]
+    units = {"q": ", ".join(small), "dq": ", ".join(f"{unit}/s" for unit in small)}
+    for place, (name, unit) in enumerate(units.items(), 1):
         axes = figure.add_subplot(1, 2, place)
         _lines(axes, difference.t.values, 1e3 * difference[name].values[:, known], names)
         axes.set(xlabel="time [s]", ylabel=f"error of {'coordinates' if name == 'q' else 'velocities'} [{unit}]")
