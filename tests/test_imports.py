@@ -1,0 +1,76 @@
+"""Imports point down the road of the data; optional libraries wait until they are needed."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "fgmbs"
+LAYERS = (
+    *(("typing", "errors"), ("io",), ("constraints",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",)),
+    *(("linear",), ("graph",), ("solvers",), ("problems",), ("results",), ("plots",), ("cli",)),
+)
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+LATE = {("mechanisms", "kinematics"), ("problems", "results")}
+"""Imports upwards that are allowed inside functions: `dof` and `save`."""
+OPTIONAL = {"matplotlib", "PIL", "xarray", "h5netcdf"}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def imports(path):
+    """(imported module, whether it is imported as soon as the importing one is) of a file."""
+    tree = ast.parse(path.read_text())
+    late = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.FunctionDef) or (isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test))
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, id(node) not in late) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = [f"fgmbs.{alias.name}" for alias in node.names] if node.module == "fgmbs" else [node.module]
+            yield from ((name, id(node) not in late) for name in names)
+
+
+def layer_of(module):
+    return module.split(".")[1]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down(path):
+    own = path.relative_to(PACKAGE).with_suffix("").parts[0]
+    assert own in RANK, f"{own} has no place in the order of layers"
+    for module, at_once in imports(path):
+        if not module.startswith("fgmbs."):
+            continue
+        other = layer_of(module)
+        if at_once or (own, other) not in LATE:
+            assert RANK[other] <= RANK[own], f"{own} imports {module}, which stands above it"
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "linear").glob("*.py")), ids=lambda path: path.name)
+def test_linear_algebra_knows_no_mechanics(path):
+    own = {layer_of(module) for module, _ in imports(path) if module.startswith("fgmbs.")}
+    assert own <= {"linear", "typing", "errors"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_optional_libraries_are_imported_where_they_are_used(path):
+    at_once = {module.split(".")[0] for module, at_once in imports(path) if at_once}
+    assert not at_once & OPTIONAL
+
+
+def test_only_the_solvers_know_jaxopt():
+    users = {path.relative_to(PACKAGE).parts[0] for path in MODULES for name, _ in imports(path) if "jaxopt" in name}
+    assert users <= {"solvers"}
+
+
+def test_importing_fgmbs_loads_neither_plots_nor_files():
+    code = "import sys, fgmbs; print(sorted({'matplotlib', 'xarray', 'h5netcdf', 'tyro'} & set(sys.modules)))"
+    answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert answer.stdout.strip() == "[]"
