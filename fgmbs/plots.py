@@ -1,6 +1,8 @@
 """Figures of results. All they show is in the dataset, so that each can be drawn again from its file."""
 
+import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,8 +33,8 @@ _RC = {
     "lines.linewidth": 1.4,
     "legend.frameon": False,
     "legend.fontsize": 9,
-    "savefig.dpi": 150,
 }
+_DOTS_PER_INCH = 150
 _MOST_FRAMES = 200
 _FRAMES_PER_SECOND = 25
 _POSES = 7
@@ -59,7 +61,7 @@ def save_all(dataset: "xr.Dataset", folder: str | Path, animate: bool = False) -
     for name, draw in functions.items():
         paths.append(Path(folder) / name)
         with written_whole(paths[-1]) as temporary:
-            draw(dataset).savefig(temporary)
+            draw(dataset).savefig(temporary, dpi=_DOTS_PER_INCH)
     if animate:
         paths.append(Path(folder) / "animation.gif")
         animation(dataset, paths[-1])
@@ -81,9 +83,27 @@ def require_matplotlib() -> None:
         ) from None
 
 
+def _styled(draw: Callable) -> Callable:
+    """Draws one motion in our style, without changing the style of the user."""
+
+    @functools.wraps(draw)
+    def styled(dataset: "xr.Dataset", *arguments):
+        require_matplotlib()
+        import matplotlib
+
+        if members := [dim for dim in dataset["t"].dims if dim != "step"]:
+            first = ", ".join(f"{dim}=0" for dim in members)
+            raise ArgumentError(f"dataset: expected one motion; found a batch; take one: dataset.isel({first})")
+        with matplotlib.rc_context(_RC):
+            return draw(dataset, *arguments)
+
+    return styled
+
+
+@_styled
 def mechanism_figure(dataset: "xr.Dataset") -> "Figure":
     """The mechanism at the start and, faded, on its way, with the paths of its points."""
-    figure = _figure(dataset, (6.4, 5.6))
+    figure = _figure((6.4, 5.6))
     axes = _stage(figure, dataset)
     position = dataset["position"].values
     moving = ~dataset["fixed"].values
@@ -102,10 +122,11 @@ def mechanism_figure(dataset: "xr.Dataset") -> "Figure":
     return figure
 
 
+@_styled
 def motion_figure(dataset: "xr.Dataset") -> "Figure":
     """Coordinates and velocities over time, lengths and angles apart."""
     units = list(dict.fromkeys(dataset.unit.values))
-    figure = _figure(dataset, (9.6, 3.2 * len(units)))
+    figure = _figure((9.6, 3.2 * len(units)))
     for row, unit in enumerate(units):
         which = dataset.unit.values == unit
         names = dataset.coordinate.values[which]
@@ -121,12 +142,13 @@ def motion_figure(dataset: "xr.Dataset") -> "Figure":
     return figure
 
 
+@_styled
 def error_figure(dataset: "xr.Dataset") -> "Figure":
     """Coordinates and velocities less those of the known motion, over time."""
     known = ~np.isnan(dataset["truth_q"].values).all(axis=0)
     difference = errors(dataset)
     names = dataset.coordinate.values[known]
-    figure = _figure(dataset, (9.6, 3.2))
+    figure = _figure((9.6, 3.2))
     small = [f"m{unit}" for unit in dict.fromkeys(dataset.unit.values[known])]
     units = {"q": ", ".join(small), "dq": ", ".join(f"{unit}/s" for unit in small)}
     for place, (name, unit) in enumerate(units.items(), 1):
@@ -137,9 +159,10 @@ def error_figure(dataset: "xr.Dataset") -> "Figure":
     return figure
 
 
+@_styled
 def constraint_figure(dataset: "xr.Dataset") -> "Figure":
     """How well the constraints hold, on a logarithmic axis."""
-    figure = _figure(dataset, (6.4, 3.6))
+    figure = _figure((6.4, 3.6))
     axes = figure.add_subplot()
     for name, label, colour in (
         ("constraint_norm", "positions  ‖Φ(q, t)‖ [m², m, rad]", COLOURS[0]),
@@ -156,9 +179,10 @@ def constraint_figure(dataset: "xr.Dataset") -> "Figure":
     return figure
 
 
+@_styled
 def energy_figure(dataset: "xr.Dataset") -> "Figure":
     """Kinetic, potential and total energy, and how far they are out of balance."""
-    figure = _figure(dataset, (6.4, 5.2))
+    figure = _figure((6.4, 5.2))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     t, kinetic, potential = (dataset[name].values for name in ("t", "kinetic", "potential"))
     potential = potential - potential[0]  # its zero is arbitrary and may be far away
@@ -176,11 +200,12 @@ def energy_figure(dataset: "xr.Dataset") -> "Figure":
     return figure
 
 
+@_styled
 def animation(dataset: "xr.Dataset", path: str | Path) -> None:
     """Writes the motion as a GIF, in real time unless it is longer than 8 s."""
-    figure = _figure(dataset, (5.6, 5.0))
     from matplotlib.animation import FuncAnimation, PillowWriter
 
+    figure = _figure((5.6, 5.0))
     axes = _stage(figure, dataset)
     t, position = dataset.t.values, dataset["position"].values
     count = int(np.clip((t[-1] - t[0]) * _FRAMES_PER_SECOND + 1, 2, _MOST_FRAMES))
@@ -201,16 +226,10 @@ def animation(dataset: "xr.Dataset", path: str | Path) -> None:
         film.save(temporary, PillowWriter(fps=_FRAMES_PER_SECOND), dpi=80)
 
 
-def _figure(dataset: "xr.Dataset", size: tuple[float, float]) -> "Figure":
-    require_matplotlib()
-    import matplotlib
+def _figure(size: tuple[float, float]) -> "Figure":
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    if members := [dim for dim in dataset["t"].dims if dim != "step"]:
-        first = ", ".join(f"{dim}=0" for dim in members)
-        raise ArgumentError(f"dataset: expected one motion; found a batch; take one member with dataset.isel({first})")
-    matplotlib.rcParams.update(_RC)
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
