@@ -46,13 +46,15 @@ def kkt_inverse(M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"]) -> KKTInv
     ZS = Z @ series
     P = A_inverse - ZS @ Z.T
     S = (Z + ZS @ E) * scale
-    W = scale[:, None] * (series @ E) * scale
+    # Φ_qᵀ W = M S. The geometric series of W itself cancels seven digits, and grows along redundant rows.
+    W = S.T @ (M @ S)
     return KKTInverse(P, S, W)
 
 
 @kkt_inverse.defjvp
 def _kkt_inverse_jvp(primals, tangents):
-    # d(K⁺) = −K⁺ dK K⁺ where the rank does not change.
+    # d(K⁺) = −K⁺ dK K⁺; with redundant rows this leaves out how their null space turns, which neither accelerations nor
+    # reaction forces Φ_qᵀ λ feel.
     inverse = kkt_inverse(*primals)
     P, S, W = inverse
     t_M, t_Phi_q = tangents
@@ -70,7 +72,7 @@ def _kkt_inverse_jvp(primals, tangents):
 def solve_kkt(
     M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"]
 ) -> tuple[Velocities, Float[Array, " m"]]:
-    """(ddq, λ) of [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c], in the minimum-norm sense. [Blanco21] eq. (5)"""
+    """(ddq, λ) of [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c], of least norm with rows of unit length. [Blanco21] eq. (5)"""
     P, S, W = kkt_inverse(M, Phi_q)
     return P @ Q + S @ c, Q @ S - W @ c
 
@@ -99,7 +101,7 @@ def acceleration(
     """Accelerations and constraint multipliers of a mechanism that moves freely.
 
     Solves [M Φ_qᵀ; Φ_q 0] [q̈; λ] = [Q; c], so that neither a singular mass matrix nor redundant constraints need
-    special treatment ([Blanco21] eq. (5)); the multipliers of redundant rows are those of least norm.
+    special treatment ([Blanco21] eq. (5)). Redundant rows share the load so that Σ (λ_i |row i of Φ_q|)² is least.
 
     Args:
         mechanism: The mechanism.

@@ -1,6 +1,7 @@
 """The factor graph over time: variables, factors, and their linearization into blocks."""
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import NamedTuple
 
 import equinox as eqx
@@ -177,12 +178,6 @@ class TimeGraph(eqx.Module):
 
     # Evaluation of one factor at all its places.
 
-    def _at(self, factor: Factor, steps: int | slice) -> tuple[Instant, Array | None, Instant]:
-        """The instants of these steps, the factor's weights there, and the axes along which to map the instants."""
-        series, weights = jax.tree.map(lambda leaf: leaf[steps], (factor.series, factor.weights))
-        at = Instant(self.mechanism, self.times[steps], self.dt, {}, series, factor.data)
-        return at, weights, Instant(None, 0, None, None, 0, None)  # type: ignore[arg-type]
-
     def _evaluate(self, x: Unknowns, evaluate: Callable):
         """(factor, *evaluate(whitened residual, factor, (variables, globals))) of every factor at all its places."""
         values = self.unpack(x.steps)
@@ -190,23 +185,25 @@ class TimeGraph(eqx.Module):
         for factor in self.factors:
             read = {name: theta[name] for name in factor.globals}
 
-            def function(variables, theta, at, weights, factor=factor):
+            def function(variables, theta, row, factor=factor):
+                t, series, weights = row
+
                 def residual(arguments):
                     variables, theta = arguments
-                    instant = eqx.tree_at(lambda at: at.theta, at, theta)
-                    return factor.whitened(instant, weights, *variables)
+                    at = Instant(self.mechanism, t, self.dt, theta, series, factor.data)
+                    return factor.whitened(at, weights, *variables)
 
                 return evaluate(residual, factor, (variables, theta))
 
+            rows = (self.times, factor.series, factor.weights)
             if factor.scope in ("global", "initial"):
                 variables = tuple(values[name][0] for name in factor.variables)
-                at, weights, _ = self._at(factor, 0)
-                yield factor, *function(variables, read, at, weights)
+                yield factor, *function(variables, read, jax.tree.map(itemgetter(0), rows))
             else:
                 ends = (slice(None, -1), slice(1, None)) if factor.scope == "interval" else (slice(None),)
                 variables = tuple(values[name][end] for end in ends for name in factor.variables)
-                at, weights, axes = self._at(factor, slice(len(ends) - 1, None))
-                yield factor, *jax.vmap(function, in_axes=(0, None, axes, 0))(variables, read, at, weights)
+                rows = jax.tree.map(itemgetter(slice(len(ends) - 1, None)), rows)
+                yield factor, *jax.vmap(function, in_axes=(0, None, 0))(variables, read, rows)
 
     def _columns(self, factor: Factor) -> np.ndarray:
         """Where the flat (variables, globals) of a factor sit among the columns [step, next step, globals]."""
@@ -235,7 +232,7 @@ class TimeGraph(eqx.Module):
         return (arrow,) if factor.scope == "global" else (*blocks, arrow)
 
 
-def _split(stacked, sizes: Sizes) -> dict[str, Array]:
+def _split(stacked, sizes: Sizes) -> dict:
     parts, start = {}, 0
     for name, size in sizes:
         parts[name] = stacked[..., start : start + size]

@@ -1,11 +1,13 @@
-"""Robust losses ρ(s) of the squared whitened residual s = ‖r‖², with ρ'(0) = 1."""
+"""Robust losses ρ(s) of the squared whitened residual s = ‖r‖², with ρ'(0) = 1; all are elementwise."""
 
 import abc
+from typing import TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
-from fgmbs.typing import Scalar
+Squares: TypeAlias = Float[Array, "*places"] | float
 
 
 class AbstractLoss(eqx.Module):
@@ -14,11 +16,11 @@ class AbstractLoss(eqx.Module):
     threshold: eqx.AbstractVar[float]
 
     @abc.abstractmethod
-    def rho(self, s: Scalar) -> Scalar:
+    def rho(self, s: Squares) -> Squares:
         """ρ(s); the cost of a factor is ½ρ(‖r‖²)."""
 
     @abc.abstractmethod
-    def weight(self, s: Scalar) -> Scalar:
+    def weight(self, s: Squares) -> Squares:
         """dρ/ds, the factor by which information shrinks."""
 
 
@@ -27,13 +29,13 @@ class Huber(AbstractLoss):
 
     threshold: float = 1.345
 
-    def rho(self, s: Scalar) -> Scalar:
+    def rho(self, s: Squares) -> Squares:
         k = self.threshold
         inlier = s <= k**2
         root = jnp.sqrt(jnp.where(inlier, k**2, s))
         return jnp.where(inlier, s, 2 * k * root - k**2)
 
-    def weight(self, s: Scalar) -> Scalar:
+    def weight(self, s: Squares) -> Squares:
         return self.threshold / jnp.sqrt(jnp.maximum(s, self.threshold**2))
 
 
@@ -42,10 +44,10 @@ class Cauchy(AbstractLoss):
 
     threshold: float = 2.385
 
-    def rho(self, s: Scalar) -> Scalar:
+    def rho(self, s: Squares) -> Squares:
         return self.threshold**2 * jnp.log1p(s / self.threshold**2)
 
-    def weight(self, s: Scalar) -> Scalar:
+    def weight(self, s: Squares) -> Squares:
         return 1 / (1 + s / self.threshold**2)
 
 
@@ -54,9 +56,9 @@ class Tukey(AbstractLoss):
 
     threshold: float = 4.685
 
-    def rho(self, s: Scalar) -> Scalar:
-        c = self.threshold**2
-        return c / 3 * (1 - jnp.maximum(1 - s / c, 0.0) ** 3)
+    def rho(self, s: Squares) -> Squares:
+        u = jnp.minimum(s / self.threshold**2, 1.0)
+        return self.threshold**2 * u * (1 - u + u**2 / 3)
 
-    def weight(self, s: Scalar) -> Scalar:
+    def weight(self, s: Squares) -> Squares:
         return jnp.maximum(1 - s / self.threshold**2, 0.0) ** 2
