@@ -30,12 +30,12 @@ def read_truth(path: str | os.PathLike[str], coordinate_names: Sequence[str]) ->
     if "t" not in names:
         faults.insert(0, "expected a column 't', the time [s]; found none")
     try:
-        table = np.loadtxt(lines[1:], delimiter=",", ndmin=2)
+        table = np.loadtxt(lines[1:], delimiter=",", ndmin=2) if lines[1:] else np.empty((0, len(names)))
     except ValueError as error:
         faults.append(f"expected rows of numbers; found: {error}")
     else:
-        if table.shape[1] != len(names) or not np.isfinite(table).all():
-            faults.append(f"expected rows of {len(names)} finite numbers; found rows of {table.shape[1]}")
+        if len(table) == 0 or table.shape[1] != len(names) or not np.isfinite(table).all():
+            faults.append(f"expected rows of {len(names)} finite numbers; found {len(table)} of {table.shape[1]}")
     if faults:
         raise DescriptionError([f"{path}: {text}" for text in faults])
     return dict(zip(names, table.T, strict=True))

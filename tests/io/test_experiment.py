@@ -1,0 +1,121 @@
+"""Experiment files and tables of known motions: what they mean, and every fault with its place."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fgmbs.errors import DescriptionError
+from fgmbs.io.experiment import Experiment, Settings, limits, parse_experiment, read_experiment
+from fgmbs.io.truth import read_truth
+
+
+def faults_of(text):
+    with pytest.raises(DescriptionError) as caught:
+        parse_experiment(text, source="run.yaml")
+    return caught.value.faults
+
+
+def test_every_shipped_experiment_can_be_meant(configs):
+    paths = sorted((configs / "experiments").glob("*.yaml"))
+    assert len(paths) >= 4
+    for path in paths:
+        experiment = read_experiment(path)
+        assert Path(experiment.mechanism).is_file()
+
+
+def test_defaults_are_the_main_job_of_the_paper():
+    assert parse_experiment("mechanism: a.yaml") == Experiment(
+        mechanism="a.yaml", duration=5.0, dt=1e-3, coordinates="dependent", integrator="trapezoidal", window=2
+    )
+
+
+def test_numbers_are_numbers_however_they_are_written():
+    assert parse_experiment("mechanism: a\ndt: 1e-3\nduration: 2\nstart: {theta: 3e-1}").start == {"theta": 0.3}
+
+
+def test_paths_are_relative_to_the_file(tmp_path):
+    (tmp_path / "run.yaml").write_text("mechanism: ../a.yaml\ntruth: b.csv\nout: c")
+    experiment = read_experiment(tmp_path / "run.yaml")
+    assert experiment.mechanism == str(tmp_path / ".." / "a.yaml")
+    assert experiment.truth == str(tmp_path / "b.csv")
+    assert experiment.out == "c"
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_the_file():
+    assert faults_of(
+        "dt: heavy\nwindow: 1\ncoordinates: dependend\nwindw: 3\nplots: 1\nstart: {theta: x}\nindependent: q\n"
+    ) == [
+        "run.yaml:1:1: mechanism: expected the path of a mechanism file; found no key 'mechanism'",
+        "run.yaml:1:5: dt: expected a number; found 'heavy'",
+        "run.yaml:2:9: window: expected an integer of at least 2 time steps; found 1",
+        "run.yaml:3:14: coordinates: expected 'dependent' or 'independent'; found 'dependend'",
+        f"run.yaml:4:1: windw: expected no key 'windw' here; did you mean 'window'? known keys: {KEYS}",
+        "run.yaml:5:8: plots: expected true or false; found 1",
+        "run.yaml:6:16: start.theta: expected a number; found 'x'",
+        "run.yaml:7:14: independent: expected a list of names; found 'q'",
+    ]
+
+
+KEYS = ", ".join(Experiment.model_fields)
+
+
+@pytest.mark.parametrize(
+    "text, fault",
+    [
+        ("dt: -1", "1:5: dt: expected a positive time step in seconds; found -1"),
+        ("dt: .nan", "1:5: dt: expected a positive time step in seconds; found nan"),
+        ("duration: 1e-4", "1:11: duration: expected at least one time step, dt = 0.001 s; found 0.0001 s"),
+        ("duration: .inf", "1:11: duration: expected at least one time step, dt = 0.001 s; found inf s"),
+        ("duration: 1\ndt: 0.3", "1:11: duration: expected a multiple of dt = 0.3 s; found 1 s; 0.9 s would do"),
+        ("window: 2.5", "1:9: window: expected an integer; found 2.5"),
+        ("linear: qr", "1:9: linear: expected 'sequential' or 'sqrt'; found 'qr'"),
+        ("batch: 2\nbatch: 3", "2:1: batch: expected each key once; found 'batch' again, first in line 1"),
+        ("start: [1]", "1:8: start: expected a mapping from coordinate names to numbers; found a list of 1"),
+        ("out: 3", "1:6: out: expected a text; found 3"),
+        ("dt: yes", "1:5: dt: expected a number; found the truth value true"),
+    ],
+)
+def test_a_fault_has_its_place_what_is_expected_and_what_was_found(text, fault):
+    faults = faults_of(f"{text}\nmechanism: a.yaml")
+    assert any(line.startswith(f"run.yaml:{fault}") for line in faults), faults
+
+
+def test_a_file_that_is_no_mapping_is_told(tmp_path):
+    assert faults_of("- 1") == ["run.yaml:1:1: expected a mapping of (mechanism, duration, …); found a list of 1"]
+    assert "expected YAML; found an error" in faults_of("[1")[0]
+    with pytest.raises(DescriptionError, match="none.yaml: expected an experiment file; found: No such file"):
+        read_experiment(tmp_path / "none.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DescriptionError, match="bytes.yaml: expected text in UTF-8; found byte 0xff"):
+        read_experiment(tmp_path / "bytes.yaml")
+
+
+def test_limits_of_good_settings_are_empty():
+    assert limits(Settings()) == []
+
+
+TRUTH = "# a comment\nt,x1,d_x1\n0,1.5,0\n0.1,1.6,1\n"
+
+
+def test_a_table_of_a_known_motion_is_read_by_column(tmp_path):
+    (tmp_path / "a.csv").write_text(TRUTH)
+    truth = read_truth(tmp_path / "a.csv", ("x1", "y1"))
+    assert set(truth) == {"t", "x1", "d_x1"}
+    np.testing.assert_array_equal(truth["x1"], [1.5, 1.6])
+
+
+@pytest.mark.parametrize(
+    "text, fault",
+    [
+        (TRUTH.replace("d_x1", "v_x1"), "a.csv: expected names of columns; found 'v_x1'; did you mean"),
+        (TRUTH.replace("t,", "y1,"), "a.csv: expected a column 't', the time .s.; found none"),
+        (TRUTH.replace("1.5", "1.5.5"), "a.csv: expected rows of numbers; found"),
+        (TRUTH.replace("1.5", "nan"), "a.csv: expected rows of 3 finite numbers"),
+        ("", "a.csv: expected a column 't'"),
+    ],
+)
+def test_a_table_that_cannot_be_meant_is_told(tmp_path, text, fault):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(DescriptionError, match=fault):
+        read_truth(tmp_path / "a.csv", ("x1", "y1"))

@@ -1,0 +1,157 @@
+"""The command line: what it writes, says and returns."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from fgmbs import cli, results
+
+
+@pytest.fixture
+def fourbar(configs):
+    return str(configs / "mechanisms" / "fourbar_crank_angle.yaml")
+
+
+def test_simulate_writes_results_then_figures_and_says_how_it_went(fourbar, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert cli.main(["simulate", fourbar, "--duration", "0.1", "--out", str(out), "--animate"]) == 0
+    dataset = results.load_results(out / "results.nc")
+    assert dataset.sizes["step"] == 101
+    assert {path.name for path in out.iterdir()} == {
+        *("results.nc", "mechanism.png", "motion.png", "constraints.png", "energy.png", "animation.gif"),
+    }
+    said = capsys.readouterr().out
+    for line in (
+        "steps         101 up to t = 0.1 s",
+        "status        converged",
+        "iterations",
+        "max |Phi|",
+        "energy drift",
+    ):
+        assert line in said
+    assert said.index("results.nc") < said.index("motion.png")
+
+
+def test_run_takes_the_file_and_options_replace_what_it_says(fourbar, tmp_path, capsys):
+    (tmp_path / "truth.csv").write_text("t,x_P1\n0,1\n0.1,1\n")
+    (tmp_path / "run.yaml").write_text(f"mechanism: {fourbar}\nduration: 0.2\nstart: {{theta: 0.3}}\ntruth: truth.csv")
+    out = tmp_path / "out"
+    args = ["run", str(tmp_path / "run.yaml"), "--duration", "0.1", "--start", "theta", "0.2", "--no-plots"]
+    assert cli.main([*args, "--out", str(out)]) == 0
+    dataset = results.load_results(out / "results.nc")
+    assert dataset.sizes["step"] == 101
+    np.testing.assert_allclose(dataset["q"].sel(coordinate="theta")[0], 0.2)
+    assert "RMSE q [m]" in capsys.readouterr().out
+    assert [path.name for path in out.iterdir()] == ["results.nc"]
+
+
+def test_check_names_redundant_rows_and_the_pose(configs, capsys):
+    assert cli.main(["check", str(configs / "mechanisms" / "parallel_robot.yaml")]) == 0
+    said = capsys.readouterr().out
+    assert "n = 22 coordinates, m = 21 constraints" in said
+    assert "dof = 2, rank 20 of 21 constraints" in said
+    assert "redundant: rigid point upper_r of body 'triangle_r' (y) follows from the constraints before it" in said
+    assert "theta_l           -2.35619449" in said
+
+
+def test_check_shows_what_may_not_be_meant(tmp_path, capsys):
+    text = "points:\n- {x: 0, y: 0}\n- {x: 1, y: 0}\nplanar_bodies:\n"
+    (tmp_path / "free.yaml").write_text(text + "- {points: [0, 1], mass: 1, I0: 1, cog: [0.5, 0]}\n")
+    assert cli.main(["check", str(tmp_path / "free.yaml")]) == 0
+    said = capsys.readouterr()
+    assert "free.yaml:2:1: points: no point is fixed" in said.err and "warning: " in said.err
+    assert "dof = 3" in said.out
+
+
+def test_faults_of_a_file_are_printed_without_a_traceback(tmp_path, capsys):
+    (tmp_path / "bad.yaml").write_text("points: 3\n")
+    assert cli.main(["check", str(tmp_path / "bad.yaml")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and "bad.yaml:1:9: points: expected a list" in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (["--dt", "-1"], "dt: expected a positive time step in seconds; found -1"),
+        (["--window", "1"], "window: expected an integer of at least 2 time steps; found 1"),
+        (["--duration", "1e-4"], "duration: expected at least one time step, dt = 0.001 s; found 0.0001 s"),
+        (["--truth", "nowhere.csv"], "nowhere.csv: expected a table of a known motion"),
+        (["--start", "thta", "0.3"], "start: there is no coordinate 'thta'; did you mean 'theta'?"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_told(fourbar, tmp_path, capsys, options, text):
+    assert cli.main(["simulate", fourbar, "--out", str(tmp_path / "out"), *options]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_an_unknown_option_is_told_with_advice(fourbar, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(["simulate", fourbar, "--windw", "3"])
+    assert exit_.value.code == 2
+    assert "--window" in capsys.readouterr().err
+
+
+def test_a_folder_with_files_is_left_alone_unless_told(fourbar, tmp_path, capsys, monkeypatch):
+    (tmp_path / "precious").write_text("")
+    monkeypatch.setattr(cli.fgmbs, "simulate", lambda *_, **__: pytest.fail("computed before it was refused"))
+    assert cli.main(["simulate", fourbar, "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert f"out: expected a new or empty folder; found files in '{tmp_path}'" in said and "--overwrite" in said
+
+
+def test_overwrite_replaces_the_results(fourbar, tmp_path):
+    (tmp_path / "results.nc").write_text("old")
+    args = ["simulate", fourbar, "--out", str(tmp_path), "--duration", "0.1", "--no-plots", "--overwrite"]
+    assert cli.main(args) == 0
+    assert results.load_results(tmp_path / "results.nc").sizes["step"] == 101
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_computed(fourbar, tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(cli.fgmbs, "simulate", lambda *_, **__: pytest.fail("computed before it was refused"))
+    assert cli.main(["simulate", fourbar, "--out", str(tmp_path / "file" / "out")]) == 2
+    assert "out: expected a folder that can be written to; found" in capsys.readouterr().err
+
+
+def test_a_failed_solve_keeps_its_results(fourbar, tmp_path, capsys, monkeypatch):
+    simulate = cli.fgmbs.simulate
+
+    def failing(*args, **kwargs):
+        raise cli.SolveError("step 7, t = 0.007 s: stalled", simulate(*args, **kwargs))
+
+    monkeypatch.setattr(cli.fgmbs, "simulate", failing)
+    args = ["simulate", fourbar, "--out", str(tmp_path), "--duration", "0.1", "--no-plots"]
+    assert cli.main(args) == 2
+    said = capsys.readouterr().err
+    assert "step 7, t = 0.007 s: stalled; the 101 steps up to there are in" in said
+    assert results.load_results(tmp_path / "results.nc").sizes["step"] == 101
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_the_steps_that_are_done(configs, tmp_path):
+    command = [sys.executable, "-m", "fgmbs.cli", "simulate", str(configs / "mechanisms" / "pendulum.yaml")]
+    command += ["--duration", "100000", "--out", str(tmp_path / "out")]
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(configs.parent / ".jax_cache")}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        said = b""
+        os.set_blocking(process.stderr.fileno(), False)
+        deadline = time.monotonic() + 120
+        while b"simulating" not in said and process.poll() is None and time.monotonic() < deadline:
+            said += process.stderr.read() or b""
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        os.set_blocking(process.stderr.fileno(), True)
+        out, rest = process.communicate(timeout=120)
+    assert process.returncode == 130, (said + rest).decode()
+    dataset = results.load_results(tmp_path / "out" / "results.nc")
+    steps = dataset.sizes["step"]
+    assert 0 < steps < 100_000_001
+    assert np.isfinite(dataset["q"]).all()
+    assert f"interrupted after {steps} of 100000001 steps; the {steps} steps up to there are in" in rest.decode()
+    assert b"Traceback" not in said + rest
