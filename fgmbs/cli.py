@@ -77,9 +77,12 @@ def main(args: Sequence[str] | None = None) -> int:
 def _parse(args: list[str]) -> Simulate | Run | Check:
     command, unknown = tyro.cli(Simulate | Run | Check, args=args, prog="fgmbs", return_unknown_args=True)
     if isinstance(command, Run):
-        # Once more, now that the file says what the options replace.
-        default = Run(command.file, read_experiment(command.file))
-        return tyro.cli(Run, default=default, args=args[1:], prog="fgmbs run")
+        # Once more, now that the file says what the options replace. A mapping is added to, name by name.
+        experiment = read_experiment(command.file)
+        default = Run(command.file, experiment.model_copy(update={"start": {}, "start_velocities": {}}))
+        given = tyro.cli(Run, default=default, args=args[1:], prog="fgmbs run").experiment
+        merged = {key: getattr(experiment, key) | getattr(given, key) for key in ("start", "start_velocities")}
+        return Run(command.file, given.model_copy(update=merged))
     if unknown:
         tyro.cli(Simulate | Run | Check, args=args, prog="fgmbs")  # exits with advice
     return command
