@@ -1,0 +1,331 @@
+"""Levenberg–Marquardt against SciPy, jaxopt and differences, and how it ends when things go wrong."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jaxopt
+import numpy as np
+import pytest
+import scipy.optimize
+
+from fgmbs.errors import Status
+from fgmbs.factors.base import Factor, Noise
+from fgmbs.factors.priors import soft_equality
+from fgmbs.factors.robust import Cauchy
+from fgmbs.graph import TimeGraph, Unknowns
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+
+T = 4
+TARGETS = jnp.array([[0.3], [-0.2], [0.5], [1.5]])
+SOLVER = LevenbergMarquardt(maxiter=60, tol=1e-12)
+TRACES = []
+
+
+# Residuals.
+
+
+def valley(at, x):
+    """Rosenbrock's valley, bent by a global parameter."""
+    TRACES.append(None)
+    return jnp.stack([x[1] - at.theta["a"][0] * x[0] ** 2, 1 - x[0] + at.series[0]])
+
+
+def parameter(at):
+    return at.theta["a"] - at.data
+
+
+def logarithm(at, x):
+    """Not a number beyond x = 0; a full Gauss–Newton step from far out lands there."""
+    return jnp.log(x) - at.series
+
+
+@jax.custom_jvp
+def _uphill(x):
+    return 1 + x
+
+
+_uphill.defjvp(lambda primals, tangents: (_uphill(*primals), -tangents[0]))
+
+
+def misleading(at, x):
+    """Its derivative has the wrong sign: no step ever helps."""
+    return _uphill(x)
+
+
+def _banana(pendulum, targets=TARGETS, prior=1.5):
+    factors = (
+        Factor(valley, ("x",), Noise.sigma(jnp.array([0.2, 1.0])), series=targets, globals=("a",)),
+        Factor(soft_equality, ("x",), Noise.sigma(0.5), "interval", loss=Cauchy(1.0)),
+        Factor(parameter, (), Noise.sigma(0.5), "global", data=jnp.array([prior]), globals=("a",)),
+    )
+    return TimeGraph(pendulum, factors, (("x", 2),), 0.1 * jnp.arange(T), jnp.asarray(0.1), (("a", 1),))
+
+
+def _one_factor(pendulum, residual, series=None):
+    factor = Factor(residual, ("x",), Noise.sigma(1.0), series=series)
+    return TimeGraph(pendulum, (factor,), (("x", 1),), 0.1 * jnp.arange(2.0), jnp.asarray(0.1))
+
+
+def _steps(*values):
+    return Unknowns(jnp.array(values)[:, None], jnp.zeros(0))
+
+
+START = Unknowns(jnp.tile(jnp.array([-1.2, 1.0]), (T, 1)), jnp.array([1.0]))
+
+
+def _flat(x):
+    return jnp.concatenate([x.steps.ravel(), x.globals])
+
+
+@eqx.filter_jit
+def solve(x, graph, solver=SOLVER):
+    return solver.run(x, graph)
+
+
+PARAMETERS = jnp.concatenate([TARGETS[:, 0], jnp.array([1.5, 5.0, 1.0])])
+"""What the minimum depends on: targets, the prior, the square-root information of the valley."""
+
+
+def _cost(flat, parameters):
+    """The cost of the banana graph, written without the graph."""
+    x, a = flat[: 2 * T].reshape(T, 2), flat[2 * T]
+    targets, prior, info = parameters[:T], parameters[T], parameters[T + 1 :]
+    cost = jnp.sum((info[0] * (x[:, 1] - a * x[:, 0] ** 2)) ** 2) + jnp.sum((info[1] * (1 - x[:, 0] + targets)) ** 2)
+    return 0.5 * (cost + ((a - prior) / 0.5) ** 2 + jnp.sum(jnp.log1p(jnp.sum((x[1:] - x[:-1]) ** 2, axis=1) / 0.25)))
+
+
+def _newton(parameters, flat):
+    """The minimum to the last digit, from a point close to it."""
+
+    def step(_, flat):
+        return flat - jnp.linalg.solve(jax.hessian(_cost)(flat, parameters), jax.grad(_cost)(flat, parameters))
+
+    return jax.lax.fori_loop(0, 8, step, flat)
+
+
+@pytest.fixture(scope="module")
+def banana(pendulum):
+    return _banana(pendulum)
+
+
+@pytest.fixture(scope="module")
+def solution(banana):
+    return solve(START, banana)
+
+
+# The minimum.
+
+
+def test_minimum_is_the_one_that_scipy_finds(solution):
+    x, state = solution
+    cost = partial(_cost, parameters=PARAMETERS)
+    reference = scipy.optimize.minimize(
+        jax.jit(cost), _flat(START), jac=jax.jit(jax.grad(cost)), hess=jax.jit(jax.hessian(cost)), method="trust-exact"
+    )
+    exact = _newton(PARAMETERS, jnp.asarray(reference.x))
+    # Where the cost cannot tell two points apart: a distance of √eps along the valley.
+    np.testing.assert_allclose(_flat(x), exact, atol=1e-7)
+    assert float(state.cost) == pytest.approx(float(cost(exact)), rel=1e-14)
+
+
+def _curve(at, x):
+    return at.theta["a"][:1] * jnp.exp(-at.theta["a"][1:] * at.t) + x - at.series
+
+
+def _curve_rows(y, times, flat):
+    x, (amplitude, rate) = flat[:-2], flat[-2:]
+    return jnp.concatenate([(amplitude * jnp.exp(-rate * times) + x - y) / 0.1, (x[1:] - x[:-1]) / 0.05, x[:1] / 0.01])
+
+
+def _first(at, x):
+    return x
+
+
+def test_curve_fit_equals_scipy_and_jaxopt(pendulum):
+    """An exponential through noise on a random walk: steps and global parameters together."""
+    times = 0.4 * jnp.arange(8)
+    y = 2 * jnp.exp(-0.7 * times) + 0.1 * jnp.asarray(np.random.default_rng(5).standard_normal(8))
+    factors = (
+        Factor(_curve, ("x",), Noise.sigma(0.1), series=y[:, None], globals=("a",)),
+        Factor(soft_equality, ("x",), Noise.sigma(0.05), "interval"),
+        Factor(_first, ("x",), Noise.sigma(0.01), "initial"),
+    )
+    graph = TimeGraph(pendulum, factors, (("x", 1),), times, jnp.asarray(0.4), (("a", 2),))
+    start = Unknowns(jnp.zeros((8, 1)), jnp.array([1.0, 0.1]))
+    x, state = solve(start, graph)
+    assert state.status == Status.converged
+    rows = jax.jit(partial(_curve_rows, y, times))
+    reference = scipy.optimize.least_squares(
+        rows, np.asarray(_flat(start)), jac=jax.jit(jax.jacfwd(rows)), xtol=1e-15, ftol=1e-15, gtol=1e-15
+    )
+    np.testing.assert_allclose(_flat(x), reference.x, atol=1e-8)
+    dense = jaxopt.LevenbergMarquardt(rows, tol=1e-12, xtol=1e-14, gtol=1e-12, maxiter=100).run(_flat(start)).params
+    np.testing.assert_allclose(_flat(x), dense, atol=1e-8)
+    assert float(state.cost) == pytest.approx(reference.cost, rel=1e-12)
+
+
+@pytest.mark.parametrize("linear", ["sqrt", "dense"])
+def test_linear_methods_find_the_same_minimum(linear, banana, solution):
+    x, state = solve(START, banana, LevenbergMarquardt(maxiter=60, tol=1e-12, linear=linear))
+    assert state.status == Status.converged
+    np.testing.assert_allclose(_flat(x), _flat(solution.params), atol=1e-7)  # see above
+
+
+# The state that it leaves.
+
+
+def test_state_tells_how_it_went(banana, solution):
+    x, state = solution
+    assert state.status == Status.converged
+    history = np.asarray(state.history)
+    count = int(state.iter_num)
+    assert 2 < count < 60
+    assert np.all(np.isfinite(history[:count])) and np.all(np.isnan(history[count:]))
+    assert np.all(np.diff(history[:count]) <= 0)
+    assert history[0] == pytest.approx(float(banana.cost(START)), rel=1e-13)
+    assert history[count - 1] == float(state.cost)
+    np.testing.assert_allclose(banana.factor_costs(x).sum(), history[count - 1], rtol=1e-12)
+    np.testing.assert_allclose(_flat(SOLVER.optimality_fun(x, banana)), 0, atol=1e-7)
+    system, _ = banana.linearize(x)
+    np.testing.assert_allclose(system.step_jacobian, state.system.step_jacobian, atol=1e-12)
+
+
+def test_update_is_the_identity_after_convergence(banana, solution):
+    again = eqx.filter_jit(SOLVER.update)(*solution, banana)
+    for before, after in zip(jax.tree.leaves(solution), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_iteration_limit(banana, solution):
+    solver = LevenbergMarquardt(maxiter=3)
+    x, state = solve(START, banana, solver)
+    assert state.status == Status.iteration_limit
+    assert int(state.iter_num) == 3
+    assert float(banana.cost(x)) == pytest.approx(float(state.cost), rel=1e-12)
+    np.testing.assert_array_equal(state.history, solution.state.history[:3])
+
+
+def test_new_values_do_not_compile_again(banana, pendulum):
+    solve(START, banana)
+    before = len(TRACES)
+    other = _banana(pendulum.with_parameters({"L": 2.0}), TARGETS + 1.0, 2.0)
+    x, _ = solve(Unknowns(START.steps + 1, START.globals), other)
+    assert len(TRACES) == before
+    assert np.all(np.isfinite(_flat(x)))
+
+
+# Where residuals end.
+
+
+def test_trial_beyond_a_wall_is_rejected_and_damped(pendulum):
+    graph = _one_factor(pendulum, logarithm, jnp.array([[0.0], [0.5]]))
+    start = _steps(20.0, 30.0)
+    x, state = solve(start, graph)
+    assert state.status == Status.converged
+    np.testing.assert_allclose(x.steps[:, 0], np.exp([0.0, 0.5]), rtol=1e-10)
+    history = np.asarray(state.history)[: int(state.iter_num)]
+    assert np.all(np.isfinite(history)) and np.all(np.diff(history) <= 0)
+    assert history[1] == history[0], "the first trial lies beyond the wall"
+
+
+def test_one_bad_member_leaves_the_others_untouched(pendulum):
+    series = jnp.array([[0.0], [0.5]])
+    starts = jnp.array([[20.0, 30.0], [-1.0, 2.0], [0.1, 4.0]])
+
+    @eqx.filter_jit
+    def together(starts):
+        return jax.vmap(lambda x: solve(Unknowns(x[:, None], jnp.zeros(0)), _one_factor(pendulum, logarithm, series)))(
+            starts
+        )
+
+    x, state = together(starts)
+    assert np.array_equal(state.status == Status.non_finite, [False, True, False])
+    np.testing.assert_array_equal(x.steps[1, :, 0], starts[1])
+    for k in (0, 2):
+        alone = solve(_steps(*starts[k]), _one_factor(pendulum, logarithm, series))
+        for ours, theirs in zip(jax.tree.leaves((x, state)), jax.tree.leaves(alone), strict=True):
+            np.testing.assert_allclose(ours[k], theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_start_that_is_not_finite_is_reported_and_returned(pendulum):
+    start = _steps(-1.0, 2.0)
+    x, state = solve(start, _one_factor(pendulum, logarithm, jnp.zeros((2, 1))))
+    assert state.status == Status.non_finite
+    assert int(state.iter_num) == 1
+    np.testing.assert_array_equal(x.steps, start.steps)
+
+
+def test_steps_that_never_help_end_as_stalled(pendulum):
+    x, state = solve(_steps(0.0, 0.0), _one_factor(pendulum, misleading))
+    assert state.status == Status.stalled
+    np.testing.assert_array_equal(x.steps, 0.0)
+
+
+def test_directions_without_information_stay_where_they_are(pendulum):
+    def difference(at, x):
+        return x[:1] - x[1:] - 2
+
+    factor = Factor(difference, ("x",), Noise.sigma(1.0))
+    graph = TimeGraph(pendulum, (factor,), (("x", 2),), 0.1 * jnp.arange(2.0), jnp.asarray(0.1))
+    x, state = solve(Unknowns(jnp.array([[1.0, 1.0], [0.0, 5.0]]), jnp.zeros(0)), graph)
+    assert state.status == Status.converged
+    np.testing.assert_allclose(x.steps, [[2.0, 0.0], [3.5, 1.5]], atol=1e-6)
+
+
+# Derivatives of the solution.
+
+
+def _sensitive(parameters, pendulum, start):
+    """The solution as a function of data of all kinds."""
+    graph = _banana(pendulum, parameters[:T, None], parameters[T])
+    graph = eqx.tree_at(lambda graph: graph.factors[0].noise.sqrt_info, graph, parameters[T + 1 :])
+    return _flat(SOLVER.run(start, graph).params)
+
+
+@pytest.fixture(scope="module")
+def derivatives(pendulum, solution):
+    """Of the solver, and differences of Newton's method on the dense problem."""
+    h = 1e-4 * jnp.eye(PARAMETERS.size)
+    weights = jnp.asarray(np.random.default_rng(1).standard_normal(2 * T + 1))
+
+    @jax.jit
+    def evaluate(parameters, start):
+        function = partial(_sensitive, pendulum=pendulum, start=start)
+        exact = partial(_newton, flat=_flat(start))
+        gradient = jax.grad(lambda parameters: weights @ function(parameters))
+        differences = jax.lax.map(lambda d: (exact(parameters + d) - exact(parameters - d)) / 2e-4, h)
+
+        def mixed(pair):
+            """Central difference in two directions, over 2e-3 each."""
+            d, e = 10 * pair
+            corners = exact(parameters + d + e) - exact(parameters + d - e)
+            return weights @ (corners - exact(parameters - d + e) + exact(parameters - d - e)) / 4e-6
+
+        count = PARAMETERS.size
+        pairs = jnp.stack([jnp.repeat(h, count, axis=0), jnp.tile(h, (count, 1))], axis=1)
+        second = jax.lax.map(mixed, pairs).reshape(count, count)
+        return {
+            "differences": differences.T,
+            "forward": jax.jacfwd(function)(parameters),
+            "reverse": jax.jacrev(function)(parameters),
+            "second": jax.jacfwd(gradient)(parameters),
+            "second_differences": second,
+        }
+
+    return jax.tree.map(np.asarray, evaluate(PARAMETERS, solution.params))
+
+
+def test_forward_and_reverse_derivatives_equal_differences(derivatives):
+    scale = np.max(np.abs(derivatives["differences"]))
+    np.testing.assert_allclose(derivatives["forward"], derivatives["differences"], atol=1e-6 * scale)
+    np.testing.assert_allclose(derivatives["reverse"], derivatives["forward"], atol=1e-11 * scale)
+    assert np.all(np.any(np.abs(derivatives["forward"]) > 1e-4, axis=0))
+
+
+def test_second_derivatives_equal_differences(derivatives):
+    scale = np.max(np.abs(derivatives["second_differences"]))
+    # Truncation: 1e-6 times fourth derivatives; rounding: 1e-15 / 4e-6.
+    np.testing.assert_allclose(derivatives["second"], derivatives["second_differences"], atol=1e-4 * scale)
+    np.testing.assert_allclose(derivatives["second"], derivatives["second"].T, atol=1e-9 * scale)
