@@ -112,7 +112,7 @@ def mechanism_figure(dataset: "xr.Dataset") -> "Figure":
     ):
         colour, style = _look(place)
         axes.plot(*path.T, color=colour, linestyle=style, linewidth=1.0, zorder=2, label=f"path of {name}")
-    poses = np.linspace(0, len(position) - 1, _POSES + 1).astype(int)
+    poses = np.linspace(0, len(position) - 1, _POSES + 1).astype(int).tolist()
     for k, step in enumerate(poses[1:]):
         _draw(axes, dataset, step, alpha=0.10 + 0.10 * (k + 1) / _POSES)
     _draw(axes, dataset, 0, alpha=1.0)
@@ -221,7 +221,8 @@ def animation(dataset: "xr.Dataset", path: str | Path) -> None:
             trail.set_data(*position[: step + 1, point].T)
         axes.set_title(f"{dataset.attrs['name']}: t = {t[step]:.2f} s")
 
-    film = FuncAnimation(figure, frame, np.linspace(0, len(t) - 1, count).astype(int), init_func=lambda: None)
+    steps = np.linspace(0, len(t) - 1, count).astype(int).tolist()
+    film = FuncAnimation(figure, frame, steps, init_func=lambda: None)
     with written_whole(Path(path)) as temporary:
         film.save(temporary, PillowWriter(fps=_FRAMES_PER_SECOND), dpi=80)
 

@@ -258,7 +258,7 @@ def _units(mechanism) -> list[str]:
 def _codes(status: Status) -> np.ndarray:
     """Places in `STATUSES`."""
     each = [np.asarray(status == getattr(Status, name)) for name in STATUSES]
-    return np.argmax(np.stack(each), axis=0)
+    return np.asarray(np.argmax(np.stack(each), axis=0))
 
 
 def _worst_text(status: Status) -> str:
