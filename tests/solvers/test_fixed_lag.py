@@ -127,11 +127,10 @@ def test_every_step_of_the_window_is_the_fixed_lag_smoother(estimates):
         np.testing.assert_allclose(steps, _smoothed(k + WINDOW)[k:], atol=1e-10)
 
 
-@pytest.mark.parametrize("rule", [transition, swinging])
-def test_window_as_long_as_the_data_is_the_batch(rule, pendulum):
+def test_window_as_long_as_the_data_is_the_batch(pendulum):
     """With more rows on the first step than it has variables."""
     extra = (Factor(rate, ("x",), Noise.sigma(0.7), "initial", data=jnp.array([0.4])),)
-    graph = _graph(pendulum, rule, extra)
+    graph = _graph(pendulum, swinging, extra)
     window = run(_smoother(graph), N)
     batch, state = eqx.filter_jit(SOLVER.run)(Unknowns(jnp.zeros((N, 2)), jnp.zeros(0)), graph)
     assert state.status == Status.converged

@@ -105,6 +105,12 @@ def _newton(parameters, flat):
     return jax.lax.fori_loop(0, 8, step, flat)
 
 
+@eqx.filter_jit
+def look(x, graph):
+    """What the graph says at a point."""
+    return graph.factor_costs(x), SOLVER.optimality_fun(x, graph), graph.linearize(x)[0]
+
+
 @pytest.fixture(scope="module")
 def banana(pendulum):
     return _banana(pendulum)
@@ -184,12 +190,13 @@ def test_state_tells_how_it_went(banana, solution):
     assert 2 < count < 60
     assert np.all(np.isfinite(history[:count])) and np.all(np.isnan(history[count:]))
     assert np.all(np.diff(history[:count]) <= 0)
-    assert history[0] == pytest.approx(float(banana.cost(START)), rel=1e-13)
+    assert history[0] == pytest.approx(float(look(START, banana)[0].sum()), rel=1e-13)
     assert history[count - 1] == float(state.cost)
-    np.testing.assert_allclose(banana.factor_costs(x).sum(), history[count - 1], rtol=1e-12)
-    np.testing.assert_allclose(_flat(SOLVER.optimality_fun(x, banana)), 0, atol=1e-7)
-    system, _ = banana.linearize(x)
+    costs, gradient, system = look(x, banana)
+    assert float(costs.sum()) == pytest.approx(float(state.cost), rel=1e-12)
+    np.testing.assert_allclose(_flat(gradient), 0, atol=1e-7)
     np.testing.assert_allclose(system.step_jacobian, state.system.step_jacobian, atol=1e-12)
+    np.testing.assert_allclose(_flat(state.gradient), _flat(gradient), atol=1e-11)
 
 
 def test_update_is_the_identity_after_convergence(banana, solution):
@@ -203,7 +210,7 @@ def test_iteration_limit(banana, solution):
     x, state = solve(START, banana, solver)
     assert state.status == Status.iteration_limit
     assert int(state.iter_num) == 3
-    assert float(banana.cost(x)) == pytest.approx(float(state.cost), rel=1e-12)
+    assert float(look(x, banana)[0].sum()) == pytest.approx(float(state.cost), rel=1e-12)
     np.testing.assert_array_equal(state.history, solution.state.history[:3])
 
 
@@ -322,6 +329,33 @@ def test_forward_and_reverse_derivatives_equal_differences(derivatives):
     np.testing.assert_allclose(derivatives["forward"], derivatives["differences"], atol=1e-6 * scale)
     np.testing.assert_allclose(derivatives["reverse"], derivatives["forward"], atol=1e-11 * scale)
     assert np.all(np.any(np.abs(derivatives["forward"]) > 1e-4, axis=0))
+
+
+def test_cost_at_the_minimum_changes_as_the_data_say(pendulum):
+    """By the envelope theorem; of a graph without global parameters, unlike the ones above."""
+    series, start = jnp.array([[0.1], [0.4]]), jnp.array([[1.0], [2.0]])
+
+    @jax.jit
+    def derivatives(series):
+        def solved(series):
+            # Both steps are measured by the logarithm and pulled together, so that some cost is left.
+            graph = _one_factor(pendulum, logarithm, series)
+            pull = Factor(soft_equality, ("x",), Noise.sigma(0.5), "interval")
+            graph = eqx.tree_at(lambda graph: graph.factors, graph, (*graph.factors, pull))
+            x, state = SOLVER.run(Unknowns(start, jnp.zeros(0)), graph)
+            return x.steps[:, 0], state.cost
+
+        h = 1e-4 * jnp.eye(2)[:, :, None]
+        differences = jax.vmap(
+            lambda d: jax.tree.map(lambda a, b: (a - b) / 2e-4, solved(series + d), solved(series - d))
+        )
+        return jax.jacfwd(solved)(series), jax.jacrev(solved)(series), differences(h)
+
+    (forward, forward_cost), (reverse, reverse_cost), (differences, cost_differences) = derivatives(series)
+    np.testing.assert_allclose(forward[:, :, 0], differences.T, atol=1e-4)  # √eps over 2e-4
+    np.testing.assert_allclose(reverse, forward, atol=1e-12)
+    np.testing.assert_allclose(forward_cost[:, 0], cost_differences, atol=1e-7)
+    np.testing.assert_allclose(reverse_cost, forward_cost, atol=1e-12)
 
 
 def test_second_derivatives_equal_differences(derivatives):
