@@ -122,6 +122,7 @@ def simulate(experiment: Experiment) -> None:
                 progress=clock.tick,
             )
     except (Interrupted, SolveError) as error:
+        assert isinstance(error.result, fgmbs.Simulation)
         failure, simulation = error, error.result
 
     dataset = results.to_dataset(simulation, config=experiment.model_dump())
@@ -140,13 +141,14 @@ def simulate(experiment: Experiment) -> None:
 
 def summary(dataset, seconds_per_step: float | None = None) -> str:
     """How a simulation went, in a few lines."""
-    config_dt = float(dataset.t[1] - dataset.t[0]) if dataset.sizes["step"] > 1 else float("nan")
+    names = dataset.coordinate.values
+    dt = float(dataset.t[1] - dataset.t[0]) if dataset.sizes["step"] > 1 else float("nan")
     iterations = dataset["iterations"].values
     drift = np.max(np.abs(results.energy_drift(dataset)))
     largest = float(dataset["kinetic"].max())
     lines = [
-        ("mechanism", f"{dataset.attrs['name']}: {', '.join(dataset.coordinate.values)}"),
-        ("steps", f"{dataset.sizes['step']} up to t = {float(dataset.t[-1]):g} s, dt = {config_dt:g} s"),
+        ("mechanism", f"{dataset.attrs['name']}: {', '.join(names[:8])}{', …' * (len(names) > 8)}"),
+        ("steps", f"{dataset.sizes['step']} up to t = {float(dataset.t[-1]):g} s, dt = {dt:g} s"),
         ("status", dataset.attrs["status"]),
         ("iterations", f"{iterations.mean():.2f} per step, at most {iterations.max()}"),
         ("max |Phi|", f"{float(dataset['constraint_norm'].max()):.2e}"),

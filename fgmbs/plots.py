@@ -4,7 +4,7 @@ import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _STYLES = ("-", "--", "-.", ":")
 _GREY = "#666666"
-_RC = {
+_RC: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
@@ -290,6 +290,9 @@ def _look(place: int) -> tuple[str, str]:
 
 def _legend(axes: "Axes") -> None:
     """A legend beside the axes."""
-    handles, labels = (entries[:_MOST_NAMES] for entries in axes.get_legend_handles_labels())
+    handles, labels = axes.get_legend_handles_labels()
     columns = 1 + (len(labels) > _MOST_NAMES // 2)
-    axes.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.03), ncols=columns, columnspacing=1.2)
+    shown = slice(_MOST_NAMES)
+    axes.legend(
+        handles[shown], labels[shown], loc="upper left", bbox_to_anchor=(1.01, 1.03), ncols=columns, columnspacing=1.2
+    )
