@@ -42,7 +42,7 @@ class Noise(eqx.Module):
     sqrt_info: Float[Array, "*rows"]
 
     @staticmethod
-    def sigma(sigma: Float[Array, "*rows"] | float) -> "Noise":
+    def sigma(sigma: Float[Array, "*rows"] | float | int) -> "Noise":
         """Independent rows of standard deviation `sigma` (scalar or one per row, > 0, in the residual's unit)."""
         return Noise(1.0 / jnp.asarray(sigma, dtype=float))
 
@@ -105,7 +105,7 @@ class Factor(eqx.Module):
         r = self.noise.whiten(self.residual(at, *variables))
         if weights is None:
             return r
-        return weights @ r if weights.ndim == 2 else weights * r
+        return weights @ r if weights.ndim == 2 else jnp.where(weights == 0, 0.0, weights * r)
 
 
 def value_and_jacobian(function: Callable, x: PyTree) -> tuple[Any, PyTree]:

@@ -5,6 +5,7 @@ from typing import TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.linear.blocks import BlockTridiagonal, Damped, Globals, Steps
@@ -49,7 +50,11 @@ class Factorization(eqx.Module):
 
 
 def _solve(problem, factor, b):
-    return jax.lax.custom_linear_solve(lambda x: problem.matvec(*x), b, lambda _, b: factor.solve(*b), symmetric=True)
+    # One vector: the transpose refuses a right-hand side of which only a part varies.
+    b, unravel = ravel_pytree(b)
+    matvec = lambda x: ravel_pytree(problem.matvec(*unravel(x)))[0]  # noqa: E731
+    solve = lambda _, b: ravel_pytree(factor.solve(*unravel(b)))[0]  # noqa: E731
+    return unravel(jax.lax.custom_linear_solve(matvec, b, solve, symmetric=True))
 
 
 @jax.custom_jvp

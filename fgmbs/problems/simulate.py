@@ -14,7 +14,7 @@ from fgmbs.kinematics import assemble, solve_position, solve_velocity, velocitie
 from fgmbs.kinematics.names import given_arrays
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.forward_graph import ForwardModel, Integrator, forward_model, initial_state
+from fgmbs.problems.forward_graph import ForwardModel, Integrator, forward_model
 from fgmbs.problems.simulation import Simulation, observe, worst
 from fgmbs.problems.simulation_arguments import Plan, plan, refuse_rigid
 from fgmbs.solvers.fixed_lag import FixedLagSmoother
@@ -122,12 +122,11 @@ def _start(plan: Plan, mechanism, dt, q, dq):
     mechanism = mechanism.evaluated()
     t = jnp.zeros((), dt.dtype)
     model = forward_model(mechanism, q, dq, dt, plan.integrator, plan.dof, plan.chosen)
-    x, rows = initial_state(model, q, dq, t)
-    steps, data = [x, x], [rows]
+    x = model.state(q, dq, t)
+    steps, data = [x, x], [model.rows(x, x, t)]
     for k in range(1, plan.window):
-        q = model.graph.unpack(model.predict(jnp.stack(steps[-2:]), dt))["q"]
-        data.append(model.rows(q, k * dt))
         steps.append(model.predict(jnp.stack(steps[-2:]), dt))
+        data.append(model.rows(*steps[-2:], k * dt))
     solver = LevenbergMarquardt(linear=plan.linear, maxiter=20)
     smoother = FixedLagSmoother(model.graph, solver, model.predict)
     state = smoother.init(jnp.stack(steps[1:]), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
@@ -140,8 +139,7 @@ def _advance(smoother: FixedLagSmoother, model: ForwardModel, state, first, leng
 
     def step(state, k):
         t = (k + window - 1) * model.graph.dt
-        rows = model.rows(model.graph.unpack(state.steps[-1])["q"], t)
-        state, estimate = smoother.step(state, rows)
+        state, estimate = smoother.step(state, model.rows(state.steps[-2], state.steps[-1], t))
         return state, (estimate.steps[0], estimate.iterations, estimate.status)
 
     return jax.lax.scan(step, state, first + jnp.arange(length))
@@ -155,7 +153,7 @@ def _result(plan: Plan, model: ForwardModel, done, num_steps: int, status, batch
     overall = worst(step_status)
     marginals = None
     if batch or covariance:
-        data = jax.vmap(model.rows)(model.graph.unpack(steps)["q"], t)
+        data = jax.vmap(model.rows)(jnp.concatenate([steps[:1], steps[:-1]]), steps, t)
         graph = model.graph.with_rows(data)
         x = Unknowns(steps, jnp.zeros(0, steps.dtype))
         if batch:

@@ -61,7 +61,8 @@ def plan(mechanism: AbstractMechanism, duration, dt, coordinates, integrator, wi
             chosen = tuple(coordinate_index(mechanism, name, "independent") for name in independent)
             if len(set(chosen)) != dof or len(chosen) != dof:
                 raise ArgumentError(
-                    f"independent: expected {dof} different coordinates, the degrees of freedom; found {listed(independent)}"
+                    f"independent: expected {dof} different coordinates, the degrees of freedom; "
+                    f"found {listed(independent)}"
                 )
     return Plan(steps + 1, coordinates, integrator, int(window), linear, dof, chosen)
 
@@ -78,6 +79,6 @@ def refuse_rigid(mechanism: AbstractMechanism, q) -> None:
     rates = [mechanism.constraint_rate(q, jnp.zeros_like(q), jnp.asarray(t)) for t in (0.0, 0.1234, 1.0)]
     if not np.any(np.abs(np.asarray(rates)) > 0):
         raise AssemblyError(
-            f"the mechanism has no degree of freedom: {mechanism.n} coordinates, {mechanism.m} constraint rows; remove a "
-            "constraint, free a point, or prescribe a motion"
+            f"the mechanism has no degree of freedom: {mechanism.n} coordinates, {mechanism.m} constraint rows; "
+            "remove a constraint, free a point, or prescribe a motion"
         )

@@ -39,7 +39,8 @@ class Estimate(eqx.Module):
 class FixedLagSmoother(eqx.Module):
     """A smoother over the last `window` steps of a graph.
 
-    A pure function `step(state, data) → (state, estimate)`, for `lax.scan` over a recording or for a real-time loop.
+    `step` is a pure function (state, rows) → (state, estimate), for the body of a `lax.scan` over a recording or for a
+    real-time loop.
 
     Attributes:
         graph: Mechanism, factors and variables; its times, series and weights only give the structure. Its factors of

@@ -49,7 +49,8 @@ class LevenbergMarquardt(IterativeSolver):
     Attributes:
         linear: "sequential" (block Cholesky), "sqrt" (block QR, for stiff weights) or "dense" (tests).
         maxiter: Iteration limit.
-        tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease is below the rounding of the cost.
+        tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease is below the rounding of the cost,
+            which happens √ε from the minimum along soft directions.
         damping: Initial μ, against the diagonal of JᵀJ.
     """
 
@@ -114,7 +115,8 @@ class LevenbergMarquardt(IterativeSolver):
 
         predicted = 0.5 * (_dot(delta, jax.tree.map(jnp.multiply, diagonal, delta)) - _dot(delta, gradient))
         error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(params, params)) + self.tol)
-        small = (error <= self.tol) | (predicted <= jnp.finfo(cost.dtype).eps * cost)
+        # Heavy damping makes any step small.
+        small = (damping < 1) & ((error <= self.tol) | (predicted <= jnp.finfo(cost.dtype).eps * cost))
         status = _first_true(
             (first & ~finite, Status.non_finite),
             (solved & small, Status.converged),
@@ -166,10 +168,12 @@ def _run_jvp(primals, tangents):
     _, _, t_graph = tangents
     params, state = _run(solver, init_params, graph)
     _, t_gradient = eqx.filter_jvp(lambda graph: graph.gradient(params), (graph,), (t_graph,))
+    t_gradient = jax.tree.map(lambda x, t: jnp.zeros_like(x) if t is None else t, params, t_gradient)
     factorization = factorize_matrix(graph.hessian(params))
     t_params = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
-    _, t_system = eqx.filter_jvp(lambda params, graph: graph.linearize(params)[0], (params, graph), (t_params, t_graph))
-    t_state = jax.tree.map(lambda _: None, state)._replace(system=t_system)
+    linearize = lambda params, graph: graph.linearize(params)  # noqa: E731
+    _, (t_system, t_cost) = eqx.filter_jvp(linearize, (params, graph), (t_params, t_graph))
+    t_state = jax.tree.map(lambda _: None, state)._replace(system=t_system, cost=t_cost)
     return OptStep(params, state), OptStep(t_params, t_state)
 
 
