@@ -111,9 +111,9 @@ def test_mechanism_that_cannot_move():
 
 
 def test_mechanism_that_cannot_be_assembled(loop):
-    text = r"cannot be assembled at t = 0 s: .* leaves open .*'coupler'\" by 0\.\d+, .*Check the lengths of the bodies"
+    text = r"cannot be assembled at t = 0 s: .* leaves open .*'coupler'\" by \d.*Check the lengths of the bodies"
     with pytest.raises(AssemblyError, match=text):
-        simulate(loop.with_parameters({"L_coupler": 0.1}), 0.1, 1e-3)
+        simulate(loop.with_parameters({"L_coupler": 10.0}), 0.1, 1e-3)
 
 
 def test_start_out_of_reach(fourbar):
