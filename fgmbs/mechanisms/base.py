@@ -39,6 +39,11 @@ class AbstractMechanism(eqx.Module):
         return jax.eval_shape(self.constraints, self.reference, jax.ShapeDtypeStruct((), self.reference.dtype)).shape[0]
 
     @property
+    def vectors(self) -> tuple[int, ...]:
+        """A number for each coordinate; the components of one vector, as x and y of a point, share theirs."""
+        return tuple(range(self.nv))
+
+    @property
     def dof(self) -> int:
         """Degrees of freedom in a generic configuration, by numerical rank; needs a mechanism of concrete numbers.
 

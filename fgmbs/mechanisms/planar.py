@@ -109,6 +109,12 @@ class PlanarMechanism(AbstractMechanism):
         return self._numbers.reference
 
     @property
+    def vectors(self) -> tuple[int, ...]:
+        angles = len(self.description.relative_coordinates)
+        points = (self.n - angles) // 2
+        return tuple(i // 2 for i in range(2 * points)) + tuple(range(points, points + angles))
+
+    @property
     def dof(self) -> int:
         """Degrees of freedom of the mechanism as described, whatever its parameters are now (also while traced)."""
         return _described_dof(self.description)

@@ -82,7 +82,7 @@ class Simulation(eqx.Module):
     def _failure(self, member: tuple[int, ...]) -> str:
         pick = lambda leaf: np.asarray(leaf)[member]  # noqa: E731
         name = f"member {', '.join(map(str, member))}: " if member else ""
-        status = jax.tree.map(pick, self.status)
+        status = jax.tree.map(lambda leaf: jnp.asarray(pick(leaf)), self.status)
         if bool(status == Status.not_assembled):
             return (
                 f"{name}cannot be assembled: the constraints stay open by {pick(self.constraint_norm)[0]:.3g} at t = 0"

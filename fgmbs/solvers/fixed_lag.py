@@ -78,7 +78,7 @@ class FixedLagSmoother(eqx.Module):
         moved = WindowState(
             steps=jnp.concatenate([steps[1:], self.predict(steps[-2:], graph.dt)[None]]),
             rows=jax.tree.map(lambda leaf: jnp.concatenate([leaf[1:], leaf[-1:]]), rows),
-            prior=(sqrt_info, residual, steps[1]),
+            prior=(sqrt_info, residual, lm.point.steps[1]),
         )
         return moved, Estimate(steps, lm.status, lm.iter_num, lm.cost)
 

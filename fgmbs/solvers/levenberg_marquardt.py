@@ -23,8 +23,10 @@ class LMState(NamedTuple):
     error: Scalar
     """Norm of the last step against that of the unknowns."""
     trial: Unknowns
+    point: Unknowns
+    """The best point that was looked at …"""
     system: LeastSquares
-    """Linearization at the best point …"""
+    """… the linearization there …"""
     gradient: Unknowns
     """… its gradient …"""
     cost: Scalar
@@ -43,8 +45,9 @@ class LevenbergMarquardt(IterativeSolver):
 
     One iteration looks at the trial point (one linearization, the only one in the program), keeps the better point,
     and solves (JᵀJ + μ diag(D)) δ = −Jᵀr there for the next trial. A trial whose cost is higher or not finite is
-    rejected and damped; it is never returned. `run` is differentiable in forward and reverse mode with respect to
-    everything in the graph, by the implicit function theorem with the exact Hessian.
+    rejected and damped; it is never returned. The step that is found too small to matter is still taken. `run` is
+    differentiable in forward and reverse mode with respect to everything in the graph, by the implicit function theorem
+    with the exact Hessian.
 
     Attributes:
         linear: "sequential" (block Cholesky), "sqrt" (block QR, for stiff weights) or "dense" (tests).
@@ -73,6 +76,7 @@ class LevenbergMarquardt(IterativeSolver):
             status=Status.running,
             error=inf,
             trial=init_params,
+            point=init_params,
             system=zeros,
             gradient=jax.tree.map(jnp.zeros_like, init_params),
             cost=inf,
@@ -84,20 +88,22 @@ class LevenbergMarquardt(IterativeSolver):
 
     def update(self, params: Unknowns, state: LMState, graph: TimeGraph) -> OptStep:
         """One iteration; the identity once the status is no longer `running`."""
-        step = self._update(params, state, graph)
+        step = self._update(state, graph)
         running = state.status == Status.running
         return jax.tree.map(lambda new, old: jnp.where(running, new, old), step, OptStep(params, state))
 
-    def _update(self, params: Unknowns, state: LMState, graph: TimeGraph) -> OptStep:
+    def _update(self, state: LMState, graph: TimeGraph) -> OptStep:
         first = state.iter_num == 0
         system, cost = graph.linearize(state.trial)
         looked = (state.trial, system, Unknowns(*system.gradient()), cost)
         # The gradient meets every entry of the residual and of its Jacobian.
         finite = jnp.isfinite(cost + _total(looked[2]))
-        accept = finite & (cost <= state.cost)
+        # Costs of residuals of 1e-6 standard deviations are rounding, which must not count against a step.
+        rounding = 1e-12 * _num_residuals(system)
+        accept = finite & (cost <= jnp.maximum(state.cost, rounding))
         gain_ratio = (state.cost - cost) / state.predicted
-        best = (params, state.system, state.gradient, state.cost)
-        params, system, gradient, cost = jax.tree.map(lambda new, old: jnp.where(accept, new, old), looked, best)
+        best = (state.point, state.system, state.gradient, state.cost)
+        point, system, gradient, cost = jax.tree.map(lambda new, old: jnp.where(accept, new, old), looked, best)
 
         # Nielsen's rule: smooth decrease of the damping by the gain ratio, ever faster growth while steps fail.
         shrink = jnp.maximum(1 / 3, 1 - (2 * gain_ratio - 1) ** 3)
@@ -111,10 +117,10 @@ class LevenbergMarquardt(IterativeSolver):
         delta = Unknowns(*factorization.minimizer())
         solved = jnp.isfinite(_total(delta))
         delta = jax.tree.map(lambda d: jnp.where(solved, d, 0.0), delta)
-        trial = Unknowns(params.steps + delta.steps, params.globals + delta.globals)
+        trial = Unknowns(point.steps + delta.steps, point.globals + delta.globals)
 
         predicted = 0.5 * (_dot(delta, jax.tree.map(jnp.multiply, diagonal, delta)) - _dot(delta, gradient))
-        error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(params, params)) + self.tol)
+        error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(point, point)) + self.tol)
         # Heavy damping makes any step small.
         small = (damping < 1) & ((error <= self.tol) | (predicted <= jnp.finfo(cost.dtype).eps * cost))
         status = _first_true(
@@ -124,6 +130,8 @@ class LevenbergMarquardt(IterativeSolver):
             (state.iter_num + 1 >= self.maxiter, Status.iteration_limit),
             default=Status.running,
         )
+        # The last step is too small to be looked at, but it doubles the number of right digits.
+        params = jax.tree.map(lambda a, b: jnp.where(status == Status.converged, a, b), trial, point)
         return OptStep(
             params,
             LMState(
@@ -131,6 +139,7 @@ class LevenbergMarquardt(IterativeSolver):
                 status=status,
                 error=jnp.where(solved, error, jnp.inf),
                 trial=trial,
+                point=point,
                 system=system,
                 gradient=gradient,
                 cost=cost,
@@ -156,7 +165,7 @@ def _run(solver: LevenbergMarquardt, init_params: Unknowns, graph: TimeGraph) ->
     state = solver.init_state(init_params, graph)
     return jax.lax.while_loop(
         lambda step: step.state.status == Status.running,
-        lambda step: solver._update(step.params, step.state, graph),
+        lambda step: solver._update(step.state, graph),
         OptStep(init_params, state),
     )
 
@@ -173,13 +182,18 @@ def _run_jvp(primals, tangents):
     t_params = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
     linearize = lambda params, graph: graph.linearize(params)  # noqa: E731
     _, (t_system, t_cost) = eqx.filter_jvp(linearize, (params, graph), (t_params, t_graph))
-    t_state = jax.tree.map(lambda _: None, state)._replace(system=t_system, cost=t_cost)
+    t_state = jax.tree.map(lambda _: None, state)._replace(point=t_params, system=t_system, cost=t_cost)
     return OptStep(params, state), OptStep(t_params, t_state)
 
 
 def _total(tree) -> Scalar:
     """Sum of all entries; not finite if any of them is not."""
     return sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tree))
+
+
+def _num_residuals(system: LeastSquares) -> int:
+    residuals = (system.initial_residual, system.step_residual, system.pair_residual, system.global_residual)
+    return sum(r.size for r in residuals)
 
 
 def _dot(a, b) -> Scalar:
