@@ -14,6 +14,7 @@ from fgmbs.typing import Coordinates, Scalar, Velocities
 # 1e-16 · PENALTY: below 1e-10 for every row of σ > 1e-5; rows below it (redundant ones, σ = 0) fade out smoothly.
 _PENALTY = 1e5
 _DOUBLINGS = 5
+_UNROLL = 8
 
 
 class KKTInverse(NamedTuple):
@@ -90,9 +91,20 @@ def _solve_kkt_jvp(primals, tangents):
 
 
 def _spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    L = jax.lax.linalg.cholesky(A, symmetrize_input=False)
-    L_inverse = jax.lax.linalg.triangular_solve(L, jnp.eye(A.shape[0], dtype=A.dtype), left_side=True, lower=True)
-    return L_inverse.T @ L_inverse
+    """Inverse of a positive definite matrix by Gauss–Jordan steps.
+
+    Plain arithmetic, which batches over steps as it is: two batched LAPACK calls at once can wait for each other forever
+    on a CPU of two cores (jaxlib 0.10), and cost more than this for matrices of a few rows.
+    """
+    n = A.shape[0]
+
+    def eliminate(k, A):
+        e = jax.nn.one_hot(k, n, dtype=A.dtype)
+        pivot = A[k, k]
+        row = (A[k] + (1 - pivot) * e) / pivot
+        return jnp.where(e > 0, e[:, None], A) - jnp.outer(A[:, k] - e, row)
+
+    return jax.lax.fori_loop(0, n, eliminate, A, unroll=n <= _UNROLL)
 
 
 def acceleration(
