@@ -74,8 +74,7 @@ def solve_kkt(
     M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"]
 ) -> tuple[Velocities, Float[Array, " m"]]:
     """(ddq, λ) of [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c], of least norm with rows of unit length. [Blanco21] eq. (5)"""
-    P, S, W = kkt_inverse(M, Phi_q)
-    return P @ Q + S @ c, Q @ S - W @ c
+    return _refined(kkt_inverse(M, Phi_q), M, Phi_q, Q, c)
 
 
 @solve_kkt.defjvp
@@ -83,11 +82,20 @@ def _solve_kkt_jvp(primals, tangents):
     # One more solve with the same matrix: nv + m numbers a tangent instead of the (nv + m)² of d(K⁺).
     M, Phi_q, Q, c = primals
     t_M, t_Phi_q, t_Q, t_c = tangents
-    P, S, W = kkt_inverse(M, Phi_q)
-    ddq, lambda_ = P @ Q + S @ c, Q @ S - W @ c
+    inverse = kkt_inverse(M, Phi_q)
+    P, S, W = inverse
+    ddq, lambda_ = _refined(inverse, M, Phi_q, Q, c)
     t_Q = t_Q - t_M @ ddq - lambda_ @ t_Phi_q
     t_c = t_c - t_Phi_q @ ddq
     return (ddq, lambda_), (P @ t_Q + S @ t_c, t_Q @ S - W @ t_c)
+
+
+def _refined(inverse: KKTInverse, M, Phi_q, Q, c):
+    """The solution, and what it leaves of the right-hand side solved for once more: exact to rounding, not to α times it."""
+    P, S, W = inverse
+    ddq, lambda_ = P @ Q + S @ c, Q @ S - W @ c
+    Q, c = Q - M @ ddq - lambda_ @ Phi_q, c - Phi_q @ ddq
+    return ddq + P @ Q + S @ c, lambda_ + Q @ S - W @ c
 
 
 def _spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:

@@ -119,6 +119,8 @@ def forward_model(
     """
     n = q0.shape[0]
     sigma = Noise.sigma(_SIGMA)
+    # Accelerations can always fit the dynamics; counted in velocity over one step, their rows do not drown the others.
+    sigma_ddq = Noise.sigma(_SIGMA / dt)
     factors = [
         Factor(prior, ("q",), Noise.sigma(_PRIOR), "initial", data=q0, name="prior_q"),
         Factor(prior, ("dq",), Noise.sigma(_PRIOR), "initial", data=dq0, name="prior_dq"),
@@ -129,14 +131,14 @@ def forward_model(
         factors += [
             Factor(constraints.position_constraint_independent, ("q", "z"), sigma),
             Factor(constraints.velocity_constraint_independent, ("q", "dq", "dz"), sigma),
-            Factor(constraints.acceleration_constraint_independent, ("q", "dq", "ddq", "ddz"), sigma),
-            Factor(dynamics.forward_dynamics_independent, ("q", "dq", "ddz"), sigma),
+            Factor(constraints.acceleration_constraint_independent, ("q", "dq", "ddq", "ddz"), sigma_ddq),
+            Factor(dynamics.forward_dynamics_independent, ("q", "dq", "ddz"), sigma_ddq),
         ]
     else:
         factors += [
             Factor(constraints.position_constraint, ("q",), sigma),
             Factor(constraints.velocity_constraint, ("q", "dq"), sigma),
-            Factor(dynamics.forward_dynamics, ("q", "dq", "ddq"), sigma),
+            Factor(dynamics.forward_dynamics, ("q", "dq", "ddq"), sigma_ddq),
         ]
     rules = (_INDEPENDENT_RULES if dof else _RULES)[integrator]
     for (rule, variables), name in zip(rules, ("integrate_q", "integrate_dq"), strict=True):
