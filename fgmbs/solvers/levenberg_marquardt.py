@@ -52,8 +52,8 @@ class LevenbergMarquardt(IterativeSolver):
     Attributes:
         linear: "sequential" (block Cholesky), "sqrt" (block QR, for stiff weights) or "dense" (tests).
         maxiter: Iteration limit.
-        tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease is below the rounding of the cost,
-            which happens √ε from the minimum along soft directions.
+        tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease of the cost is below its rounding or
+            below a step of 1e-8 standard deviations for every residual.
         damping: Initial μ, against the diagonal of JᵀJ.
     """
 
@@ -122,7 +122,8 @@ class LevenbergMarquardt(IterativeSolver):
         predicted = 0.5 * (_dot(delta, jax.tree.map(jnp.multiply, diagonal, delta)) - _dot(delta, gradient))
         error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(point, point)) + self.tol)
         # Heavy damping makes any step small.
-        small = (damping < 1) & ((error <= self.tol) | (predicted <= jnp.finfo(cost.dtype).eps * cost))
+        negligible = jnp.maximum(jnp.finfo(cost.dtype).eps * cost, 1e-4 * rounding)
+        small = (damping < 1) & ((error <= self.tol) | (predicted <= negligible))
         status = _first_true(
             (first & ~finite, Status.non_finite),
             (solved & small, Status.converged),
