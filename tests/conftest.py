@@ -3,13 +3,9 @@
 import os
 from pathlib import Path
 
-import jax
 import pytest
 
 ROOT = Path(__file__).parents[1]
-
-jax.config.update("jax_compilation_cache_dir", str(ROOT / ".jax_cache"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
 @pytest.fixture(scope="session")

@@ -128,7 +128,7 @@ def _start(plan: Plan, mechanism, dt, q, dq):
         steps.append(model.predict(jnp.stack(steps[-2:]), dt))
         data.append(model.rows(*steps[-2:], k * dt))
     solver = LevenbergMarquardt(linear=plan.linear, maxiter=20)
-    smoother = FixedLagSmoother(model.graph, solver, model.predict)
+    smoother = FixedLagSmoother(model.graph, solver, "known", model.predict)
     state = smoother.init(jnp.stack(steps[1:]), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
     return smoother, model, state
 

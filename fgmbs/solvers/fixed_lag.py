@@ -1,6 +1,7 @@
-"""Fixed-lag smoothing: a window over the last steps, and a square-root prior for everything older."""
+"""Fixed-lag smoothing: a window over the last steps, and a square-root prior in the place of everything older."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -23,7 +24,7 @@ class WindowState(eqx.Module):
     rows: Rows
     """Data of all steps of the window; those of the newest are a placeholder."""
     prior: tuple[Float[Array, "nx nx"], Float[Array, " nx"], Float[Array, " nx"]]
-    """(R, d, x₀): the marginal R (x − x₀) + d of everything older, on the oldest step."""
+    """(R, d, x₀): rows R (x − x₀) + d on the oldest step, in the place of everything older."""
 
 
 class Estimate(eqx.Module):
@@ -46,11 +47,16 @@ class FixedLagSmoother(eqx.Module):
         graph: Mechanism, factors and variables; its times, series and weights only give the structure. Its factors of
             scope "initial" enter once, linearized, through `init`. No global parameters.
         solver: Solves each window.
+        past: "marginal": everything older stays as its marginal distribution, as an estimator needs it. "known": the
+            step before the window is held at its estimate with the information that the initial factors give to step
+            0. Without measurements nothing more is ever learned about the past, while its distribution widens, in
+            unstable motion exponentially, until the window is held by nothing but rounding.
         predict: (the last two steps (2, nx), dt) → start value (nx,) of the next.
     """
 
     graph: TimeGraph
     solver: LevenbergMarquardt = eqx.field(static=True)
+    past: Literal["marginal", "known"] = eqx.field(static=True)
     predict: Callable[[Float[Array, "2 nx"], Scalar], Float[Array, " nx"]]
 
     def init(self, steps: Float[Array, "window nx"], rows: Rows) -> WindowState:
@@ -74,11 +80,14 @@ class FixedLagSmoother(eqx.Module):
         factors = tuple(factor for factor in graph.factors if factor.scope != "initial")
         graph = eqx.tree_at(lambda graph: graph.factors, graph, (*factors, marginal))
         (steps, _), lm = self.solver.run(_unknowns(state.steps), graph)
-        sqrt_info, residual = marginalize_first(lm.system)
+        if self.past == "marginal":
+            prior = (*marginalize_first(lm.system), lm.point.steps[1])
+        else:
+            prior = (state.prior[0], jnp.zeros_like(state.prior[1]), steps[1])
         moved = WindowState(
             steps=jnp.concatenate([steps[1:], self.predict(steps[-2:], graph.dt)[None]]),
             rows=jax.tree.map(lambda leaf: jnp.concatenate([leaf[1:], leaf[-1:]]), rows),
-            prior=(sqrt_info, residual, lm.point.steps[1]),
+            prior=prior,
         )
         return moved, Estimate(steps, lm.status, lm.iter_num, lm.cost)
 

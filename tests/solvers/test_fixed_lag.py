@@ -57,7 +57,7 @@ def _graph(mechanism, rule, extra=()):
 
 
 def _smoother(graph):
-    return FixedLagSmoother(graph, SOLVER, predict)
+    return FixedLagSmoother(graph, SOLVER, "marginal", predict)
 
 
 SOLVER = LevenbergMarquardt(maxiter=20, tol=1e-12)

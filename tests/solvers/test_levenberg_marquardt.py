@@ -192,7 +192,7 @@ def test_state_tells_how_it_went(banana, solution):
     assert np.all(np.diff(history[:count]) <= 0)
     assert history[0] == pytest.approx(float(look(START, banana)[0].sum()), rel=1e-13)
     assert history[count - 1] == float(state.cost)
-    costs, gradient, system = look(x, banana)
+    costs, gradient, system = look(state.point, banana)
     assert float(costs.sum()) == pytest.approx(float(state.cost), rel=1e-12)
     np.testing.assert_allclose(_flat(gradient), 0, atol=1e-7)
     np.testing.assert_allclose(system.step_jacobian, state.system.step_jacobian, atol=1e-12)
