@@ -91,7 +91,7 @@ def _solve_kkt_jvp(primals, tangents):
 
 
 def _refined(inverse: KKTInverse, M, Phi_q, Q, c):
-    """The solution, and what it leaves of the right-hand side solved for once more: exact to rounding, not to α times it."""
+    """The solution, and once more the solution for what it leaves of the right-hand side: exact to rounding."""
     P, S, W = inverse
     ddq, lambda_ = P @ Q + S @ c, Q @ S - W @ c
     Q, c = Q - M @ ddq - lambda_ @ Phi_q, c - Phi_q @ ddq
@@ -101,8 +101,8 @@ def _refined(inverse: KKTInverse, M, Phi_q, Q, c):
 def _spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """Inverse of a positive definite matrix by Gauss–Jordan steps.
 
-    Plain arithmetic, which batches over steps as it is: two batched LAPACK calls at once can wait for each other forever
-    on a CPU of two cores (jaxlib 0.10), and cost more than this for matrices of a few rows.
+    Plain arithmetic, which batches over steps as it is. On a CPU of two cores two batched LAPACK calls at once can wait
+    for each other forever (jaxlib 0.10).
     """
     n = A.shape[0]
 
