@@ -5,7 +5,6 @@ from typing import TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.linear.blocks import BlockTridiagonal, Damped, Globals, Steps
@@ -51,10 +50,21 @@ class Factorization(eqx.Module):
 
 def _solve(problem, factor, b):
     # One vector: the transpose refuses a right-hand side of which only a part varies.
-    b, unravel = ravel_pytree(b)
-    matvec = lambda x: ravel_pytree(problem.matvec(*unravel(x)))[0]  # noqa: E731
-    solve = lambda _, b: ravel_pytree(factor.solve(*unravel(b)))[0]  # noqa: E731
-    return unravel(jax.lax.custom_linear_solve(matvec, b, solve, symmetric=True))
+    (steps, nx), p = b[0].shape, b[1].shape[0]
+
+    def joined(x):
+        return jnp.concatenate([x[0].ravel(), x[1]]) if p else x[0].ravel()
+
+    def split(x):
+        return x[: steps * nx].reshape(steps, nx), x[steps * nx :]
+
+    x = jax.lax.custom_linear_solve(
+        lambda x: joined(problem.matvec(*split(x))),
+        joined(b),
+        lambda _, b: joined(factor.solve(*split(b))),
+        symmetric=True,
+    )
+    return split(x)
 
 
 @jax.custom_jvp

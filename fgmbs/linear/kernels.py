@@ -15,16 +15,13 @@ def scan(body, carry, rows, reverse=False):
 
 def cholesky(a: Float[Array, "size size"]) -> Float[Array, "size size"]:
     """The lower factor, from the lower half of a; NaN where a is not positive definite."""
-    # XLA tries to fold LAPACK calls on nothing, and cannot.
-    return jax.lax.linalg.cholesky(a, symmetrize_input=False) if a.size else a
+    return jax.lax.linalg.cholesky(a, symmetrize_input=False)
 
 
 def solve_triangular(
     lower: Float[Array, "size size"], b: Float[Array, "size ..."], transpose: bool = False
 ) -> Float[Array, "size ..."]:
     """lower⁻¹ b, or lower⁻ᵀ b."""
-    if not b.size:
-        return b
     columns = b if b.ndim == 2 else b[:, None]
     x = jax.lax.linalg.triangular_solve(lower, columns, left_side=True, lower=True, transpose_a=transpose)
     return x.reshape(b.shape)
