@@ -93,7 +93,9 @@ def simulate(
     try:
         for chunk in range(chunks):
             state, out = jax.block_until_ready(
-                _advance(smoother, model, state, jnp.asarray(chunk * length), length, the_plan.window)
+                _advance(
+                    smoother, model, state, jnp.asarray(chunk * length), length, the_plan.window, batch or covariance
+                )
             )
             done.append(out)
             if progress is not None:
@@ -134,27 +136,29 @@ def _start(plan: Plan, mechanism, dt, q, dq):
 
 
 @eqx.filter_jit
-def _advance(smoother: FixedLagSmoother, model: ForwardModel, state, first, length: int, window: int):
-    """The window moved on by `length` steps: (state, (step that left, its iterations, its status) for each)."""
+def _advance(
+    smoother: FixedLagSmoother, model: ForwardModel, state, first, length: int, window: int, keep_rows: bool = False
+):
+    """The window moved on by `length` steps: (state, (step that left, its iterations, status and data) for each)."""
 
     def step(state, k):
         t = (k + window - 1) * model.graph.dt
+        left = jax.tree.map(lambda leaf: leaf[0], state.rows) if keep_rows else None
         state, estimate = smoother.step(state, model.rows(state.steps[-2], state.steps[-1], t))
-        return state, (estimate.steps[0], estimate.iterations, estimate.status)
+        return state, (estimate.steps[0], estimate.iterations, estimate.status, left)
 
     return jax.lax.scan(step, state, first + jnp.arange(length))
 
 
 @eqx.filter_jit
 def _result(plan: Plan, model: ForwardModel, done, num_steps: int, status, batch: bool, covariance: bool):
-    steps, iterations, step_status = jax.tree.map(lambda *parts: jnp.concatenate(parts)[:num_steps], *done)
+    steps, iterations, step_status, rows = jax.tree.map(lambda *parts: jnp.concatenate(parts)[:num_steps], *done)
     mechanism, dt = model.graph.mechanism, model.graph.dt
     t = jnp.arange(num_steps) * dt
     overall = worst(step_status)
     marginals = None
     if batch or covariance:
-        data = jax.vmap(model.rows)(jnp.concatenate([steps[:1], steps[:-1]]), steps, t)
-        graph = model.graph.with_rows(data)
+        graph = model.graph.with_rows(rows)
         x = Unknowns(steps, jnp.zeros(0, steps.dtype))
         if batch:
             x, lm = LevenbergMarquardt(linear=plan.linear).run(x, graph)

@@ -38,7 +38,7 @@ def python_value(text):
     """What Python says of a text, None where it has no finite real value."""
     try:
         value = eval(text.replace("^", "**"), {"__builtins__": {}}, {**_PYTHON, **NAMES})
-    except (ArithmeticError, ValueError):
+    except (ArithmeticError, ValueError, TypeError):  # TypeError: sin and its kind of a complex power
         return None
     return value if not isinstance(value, complex) and math.isfinite(value) else None
 
