@@ -255,7 +255,7 @@ def _cost_hessian(residual, factor, arguments):
 
 def _cost(r: Float[Array, "*places rows"], factor: Factor) -> Float[Array, "*places"]:
     s = jnp.sum(r**2, axis=-1)
-    return 0.5 * (s if factor.loss is None else factor.loss.rho(s))
+    return 0.5 * jnp.asarray(s if factor.loss is None else factor.loss.rho(s))
 
 
 def _reweight(factor: Factor, parts: tuple[Array, ...]) -> tuple[Array, ...]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from fgmbs.io.expressions import CONSTANTS, FUNCTIONS, Expr, ExpressionError, as_number, parse
@@ -83,8 +83,8 @@ Pair = tuple[Index, Index]
 Vector = tuple[Expression, Expression]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+class _Model(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+    """A part of a description: hashable, so that a mechanism can hold it as static."""
 
 
 class _Named(_Model):

@@ -60,14 +60,14 @@ class ForwardModel(eqx.Module):
 
     def rows(self, before: Float[Array, " nx"], now: Float[Array, " nx"], t: Scalar) -> Rows:
         """Times, series and weights of a step that will end near `now` and comes from `before`."""
-        before, now = self.graph.unpack(before), self.graph.unpack(now)
+        start, end = self.graph.unpack(before), self.graph.unpack(now)
         if self.dof:
-            B = self.selection(now["q"], t)
+            B = self.selection(end["q"], t)
             varying = {"step": (B, None), "interval": (B, None)}
         else:
             # Only the error of the trapezoidal rule is that well known; 0 weighs all coordinates alike.
-            change = now["ddq"] - before["ddq"] if self.integrator == "trapezoidal" else jnp.zeros_like(now["ddq"])
-            weights = tangent_weights(self.graph.mechanism, now["q"], change, t)
+            change = end["ddq"] - start["ddq"] if self.integrator == "trapezoidal" else jnp.zeros_like(end["ddq"])
+            weights = tangent_weights(self.graph.mechanism, end["q"], change, t)
             varying = {"interval": (None, weights)}
         return Rows(jnp.asarray(t), tuple(varying.get(factor.scope, (None, None)) for factor in self.graph.factors))
 

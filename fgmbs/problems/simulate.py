@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from fgmbs.errors import Interrupted, Status
 from fgmbs.graph import Unknowns
@@ -71,7 +72,7 @@ def simulate(
         Interrupted: Ctrl-C; its `result` holds the steps that were done.
     """
     the_plan = plan(mechanism, duration, dt, coordinates, integrator, window, linear, independent)
-    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(mechanism))
+    traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(mechanism))
     q_given = given_arrays(mechanism, start, "start")
     dq_given = _velocities_given(mechanism, start_velocities)
     if traced:
@@ -130,7 +131,7 @@ def _start(plan: Plan, mechanism, dt, q, dq):
         steps.append(model.predict(jnp.stack(steps[-2:]), dt))
         data.append(model.rows(*steps[-2:], k * dt))
     solver = LevenbergMarquardt(linear=plan.linear, maxiter=20)
-    smoother = FixedLagSmoother(model.graph, solver, "known", model.predict)
+    smoother = FixedLagSmoother(graph=model.graph, solver=solver, past="known", predict=model.predict)
     state = smoother.init(jnp.stack(steps[1:]), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
     return smoother, model, state
 
