@@ -28,6 +28,8 @@ def faults(description: MechanismDescription, incomplete: Iterable[str] = ()) ->
         found += (fault for fault in check(description, values) if fault.path[:2] not in unusable)
     if all(point.fixed for point in description.points):
         found.append(Fault(("points",), "expected at least one free point; found that all are fixed"))
+    if not gaps & {"points", "planar_bodies", "relative_coordinates"}:
+        found += references.actuators(description, unusable)
     if not unusable and not gaps:
         found += references.connections(description)
     return found

@@ -19,12 +19,17 @@ UNREADABLE = "_"
 """Stands in a repaired description for a number whose fault is already reported; no parameter can have this name."""
 
 _MAPPINGS = ("parameters", "initial_velocities")
-_TAGGED = ("relative_coordinates", "constraints", "springs", "dampers", "forces")
+_TAGGED = ("relative_coordinates", "constraints", "springs", "dampers", "forces", "actuators")
 _NUMBERS = (
     *("x", "y", "length", "mass", "I0", "cog", "offset", "ratio", "value"),
     *("stiffness", "free_length", "free_angle", "damping", "force", "torque"),
 )
-_CHOICES = {"springs": ("points", "angle"), "dampers": ("points", "angle"), "forces": ("point", "angle", "body")}
+_CHOICES = {
+    "springs": ("points", "angle"),
+    "dampers": ("points", "angle"),
+    "forces": ("point", "angle", "body"),
+    "actuators": ("angle", "points", "coordinate", "body"),
+}
 _EXPECTED = {
     "name": "a name",
     "mapping": "a mapping from names to numbers",

@@ -130,7 +130,8 @@ def _with_indices(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]
         return value
 
     result = dict(data)
-    for section in ("planar_bodies", "relative_coordinates", "constraints", "springs", "dampers", "forces"):
+    sections = ("planar_bodies", "relative_coordinates", "constraints", "springs", "dampers", "forces", "actuators")
+    for section in sections:
         if not isinstance(entries := data.get(section), list):
             continue
         result[section] = [dict(entry) if isinstance(entry, Mapping) else entry for entry in entries]

@@ -1,6 +1,6 @@
 """Names and indices of a description that lead nowhere or are there twice, and parts that hang on nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from fgmbs.io import schema, scopes
 from fgmbs.io.expressions import nearest
@@ -44,6 +44,32 @@ def references(description: MechanismDescription, *, coordinates: bool) -> Itera
         if name not in description.coordinate_names:
             text = f"there is no coordinate '{name}'{nearest(name, description.coordinate_names, 'coordinates')}"
             yield Fault(("initial_velocities", name), text, of_key=True)
+
+
+def actuators(description: MechanismDescription, unusable: Set[Path]) -> Iterator[Fault]:
+    """Actuators that can move nothing, and those that are called like a coordinate which is not theirs.
+
+    Args:
+        unusable: Entries whose references lead nowhere.
+    """
+    fixed = {i for i, point in enumerate(description.points) if point.fixed}
+    for i, (name, entry) in enumerate(zip(description.actuator_names, description.actuators, strict=True)):
+        path = ("actuators", i)
+        if path in unusable:
+            continue
+        match entry:
+            case schema.PointsActuatorDescription(points=points) if fixed.issuperset(points):
+                text = f"expected a free point; found that points {points[0]} and {points[1]} are both fixed"
+                yield Fault((*path, "points"), text)
+            case schema.BodyActuatorDescription(body=body):
+                if fixed.issuperset(description.planar_bodies[body].points[:2]):
+                    called = scopes.owner(description, "planar_bodies", body)
+                    text = f"expected a body that can turn; found '{called}', whose first two points are both fixed"
+                    yield Fault((*path, "body"), text)
+        own = getattr(entry, "angle", None) or getattr(entry, "coordinate", None)
+        if name in description.coordinate_names and name != own:
+            text = f"expected a name of its own; found '{name}', a coordinate that the actuator does not act on"
+            yield Fault((*path, "name"), text)
 
 
 def _indices(entry: object) -> Iterator[tuple[Path, str, int]]:
@@ -98,9 +124,10 @@ def _coordinates(description: MechanismDescription, section: str, i: int, entry:
     for path, name in used:
         if name not in angles:
             yield Fault((section, i, *path), f"there is no angle '{name}'{nearest(name, angles, 'angles')}")
-    if isinstance(entry, schema.MotionDescription) and entry.coordinate not in description.coordinate_names:
-        advice = nearest(entry.coordinate, description.coordinate_names, "coordinates")
-        yield Fault((section, i, "coordinate"), f"there is no coordinate '{entry.coordinate}'{advice}")
+    name = getattr(entry, "coordinate", None)
+    if isinstance(name, str) and name not in description.coordinate_names:
+        advice = nearest(name, description.coordinate_names, "coordinates")
+        yield Fault((section, i, "coordinate"), f"there is no coordinate '{name}'{advice}")
 
 
 def _range(count: int) -> str:
@@ -162,7 +189,7 @@ def _groups(description: MechanismDescription) -> tuple[list[int], set[int]]:
     owners = [i for i, point in enumerate(description.points) if not point.fixed for _ in "xy"]
     coordinate_points = dict(zip(coordinates, ([i, ground] for i in owners), strict=False)) | angle_points
     ties: list[list[int]] = [[i, ground] for i, point in enumerate(description.points) if point.fixed]
-    for section in ("planar_bodies", "constraints", "springs", "dampers"):
+    for section in ("planar_bodies", "constraints", "springs", "dampers", "actuators"):
         for entry in getattr(description, section):
             tie = [index for _, kind, index in _indices(entry) if kind == "point"]
             match entry:
@@ -172,8 +199,15 @@ def _groups(description: MechanismDescription) -> tuple[list[int], set[int]]:
                     tie += [index for angle in angles for index in angle_points[angle]]
                 case schema.MotionDescription(coordinate=coordinate):
                     tie += coordinate_points[coordinate]
-                case schema.AngularSpringDescription(angle=angle) | schema.AngularDamperDescription(angle=angle):
+                case (
+                    schema.AngularSpringDescription(angle=angle)
+                    | schema.AngularDamperDescription(angle=angle)
+                    | schema.AngleActuatorDescription(angle=angle)
+                ):
                     tie += angle_points[angle]
+                case schema.CoordinateActuatorDescription(coordinate=coordinate):
+                    # On a point it is a force from outside, which ties nothing, as `forces` do not.
+                    tie += angle_points.get(coordinate, [])
             ties.append(tie)
     for tie in ties:
         joined = {group[i] for i in tie}

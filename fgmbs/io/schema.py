@@ -243,6 +243,30 @@ class BodyTorqueDescription(_Named):
     torque: Expression
 
 
+class AngleActuatorDescription(_Named):
+    """A commanded torque on an angle [N·m]."""
+
+    angle: Name
+
+
+class PointsActuatorDescription(_Named):
+    """A commanded force between two points along their line, as of a hydraulic cylinder; positive pushes apart [N]."""
+
+    points: Pair
+
+
+class CoordinateActuatorDescription(_Named):
+    """A commanded generalized force on a coordinate [N, N·m]."""
+
+    coordinate: Name
+
+
+class BodyActuatorDescription(_Named):
+    """A commanded torque on a body against the ground, counter-clockwise [N·m]."""
+
+    body: Index
+
+
 def _by(*keys: str) -> Discriminator:
     """Tells alternatives apart by the one of these keys that an entry has."""
 
@@ -267,6 +291,13 @@ ForceDescription: TypeAlias = Annotated[
     | Annotated[BodyTorqueDescription, Tag("by body")],
     _by("point", "angle", "body"),
 ]
+AnyActuatorDescription: TypeAlias = Annotated[
+    Annotated[AngleActuatorDescription, Tag("by angle")]
+    | Annotated[PointsActuatorDescription, Tag("by points")]
+    | Annotated[CoordinateActuatorDescription, Tag("by coordinate")]
+    | Annotated[BodyActuatorDescription, Tag("by body")],
+    _by("angle", "points", "coordinate", "body"),
+]
 
 
 class MechanismDescription(_Named):
@@ -281,6 +312,7 @@ class MechanismDescription(_Named):
     springs: tuple[AnySpringDescription, ...] = ()
     dampers: tuple[AnyDamperDescription, ...] = ()
     forces: tuple[ForceDescription, ...] = ()
+    actuators: tuple[AnyActuatorDescription, ...] = ()
     initial_velocities: Annotated[tuple[tuple[Name, Expression], ...], BeforeValidator(_items)] = ()
 
     @functools.cached_property
@@ -293,3 +325,8 @@ class MechanismDescription(_Named):
         for angle in self.relative_coordinates:
             names.append(angle.name or f"q{len(names)}")
         return tuple(names)
+
+    @functools.cached_property
+    def actuator_names(self) -> tuple[str, ...]:
+        """Names of the commands: that of each actuator, or `actuator{index}`."""
+        return tuple(actuator.name or f"actuator{i}" for i, actuator in enumerate(self.actuators))

@@ -36,8 +36,9 @@ OWNERS = {
     "springs": "spring",
     "dampers": "damper",
     "forces": "force",
+    "actuators": "actuator",
 }
-"""Lists whose entries own numbers, with the name of an unnamed entry."""
+"""Lists whose entries own numbers or commands, with the name of an unnamed entry."""
 
 BODY_KEYS = ("length", "mass", "I0")
 _NUMBER_KEYS = (

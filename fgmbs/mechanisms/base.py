@@ -59,6 +59,11 @@ class AbstractMechanism(eqx.Module):
         """Velocities that its description gives for the start, and which these are [m/s, rad/s]."""
         return jnp.zeros(self.nv, self.reference.dtype), jnp.zeros(self.nv, bool)
 
+    @property
+    def actuator_names(self) -> tuple[str, ...]:
+        """Names of the commands u, in their order; a mechanism may have none."""
+        return ()
+
     @abc.abstractmethod
     def evaluated(self) -> "AbstractMechanism":
         """The same mechanism with all derived quantities computed; call it once, before a loop."""
@@ -78,6 +83,10 @@ class AbstractMechanism(eqx.Module):
     @abc.abstractmethod
     def potential(self, q: Coordinates) -> Scalar:
         """Potential energy of gravity and springs [J]."""
+
+    def actuation(self, q: Coordinates, t: Scalar) -> Float[Array, "nv nu"]:
+        """Generalized forces per unit of each actuator's command: A with Q_total = Q + A u."""
+        return jnp.zeros((self.nv, 0), q.dtype)
 
     def constraint_jacobian(self, q: Coordinates, t: Scalar) -> Float[Array, "m nv"]:
         """Φ_q."""

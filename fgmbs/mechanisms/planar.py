@@ -16,7 +16,7 @@ from fgmbs.io.expressions import nearest
 from fgmbs.io.load import read_mechanism
 from fgmbs.io.schema import MechanismDescription
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.mechanisms.planar_forces import generalized_forces, potential
+from fgmbs.mechanisms.planar_forces import actuation, generalized_forces, potential
 from fgmbs.mechanisms.planar_numbers import PlanarNumbers, planar_numbers
 from fgmbs.mechanisms.planar_topology import PlanarTopology, planar_topology
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
@@ -115,6 +115,10 @@ class PlanarMechanism(AbstractMechanism):
         return tuple(i // 2 for i in range(2 * points)) + tuple(range(points, points + angles))
 
     @property
+    def actuator_names(self) -> tuple[str, ...]:
+        return self.description.actuator_names
+
+    @property
     def dof(self) -> int:
         """Degrees of freedom of the mechanism as described, whatever its parameters are now (also while traced)."""
         return _described_dof(self.description)
@@ -146,6 +150,9 @@ class PlanarMechanism(AbstractMechanism):
 
     def potential(self, q: Coordinates) -> Float[Array, ""]:
         return potential(self._topology, self._numbers, q)
+
+    def actuation(self, q: Coordinates, t: Scalar) -> Float[Array, "nv nu"]:
+        return actuation(self._topology, self._numbers, q)
 
     def point_positions(self, q: Coordinates) -> Float[Array, "points 2"]:
         """Positions of all points in the order of the file [m]."""

@@ -1,4 +1,4 @@
-"""Generalized forces of a planar mechanism: weight, springs, dampers, given forces and torques."""
+"""Generalized forces of a planar mechanism: weight, springs, dampers, given forces and torques, actuators."""
 
 import jax
 import jax.numpy as jnp
@@ -59,6 +59,26 @@ def generalized_forces(
     return numbers.weight + _sum_by_coordinate(topology.n, shares) if shares else numbers.weight
 
 
+def actuation(topology: PlanarTopology, numbers: PlanarNumbers, q: Coordinates) -> Float[Array, "nv nu"]:
+    """Generalized forces per unit of each command, in the order of the file [1, 1/m]."""
+    count = topology.actuators
+    if not count:
+        return jnp.zeros((topology.n, 0), q.dtype)
+    p = topology.table(q, numbers.fixed_points)
+    direct = topology.coordinate_actuators
+    shares: list[tuple[np.ndarray, Array]] = [
+        (direct.places * count + direct.indices, jnp.ones(len(direct.owners), q.dtype))
+    ]
+    for kind, unit_force in ((topology.point_actuators, _direction), (topology.body_actuators, _unit_couple)):
+        if kind.owners:
+            a, b = _at(p, kind.places)
+            coordinates, forces = _on_pairs(topology, kind.places, jax.vmap(unit_force)(b - a))
+            columns = np.tile(np.repeat(kind.indices, 2), 2)  # x, y of the second points, then of the first
+            ground = topology.n * count
+            shares.append((np.where(coordinates < topology.n, coordinates * count + columns, ground), forces))
+    return _sum_by_coordinate(topology.n * count, shares).reshape(topology.n, count)
+
+
 def spring_energy(d: Float[Array, "2"], stiffness: Scalar, free_length: Scalar) -> Float[Array, ""]:
     """k (|d| − l)² / 2 [J], for the vector d between the ends."""
     square = dot(d, d)
@@ -81,6 +101,11 @@ def damper_force(d: Float[Array, "2"], dd: Float[Array, "2"], damping: Scalar) -
 def couple(d: Float[Array, "2"], torque: Scalar) -> Float[Array, "2"]:
     """Force on the second point [N], with its opposite on the first, of a torque: τ ∂(angle of d)/∂d."""
     return torque * perpendicular(d) / dot(d, d)
+
+
+def _unit_couple(d):
+    square = dot(d, d)
+    return jnp.where(square > 0, couple(jnp.where(square > 0, d, 1.0), jnp.ones_like(square)), 0.0)
 
 
 def _direction(d):

@@ -49,11 +49,13 @@ class ConstraintGroup(NamedTuple):
 
 
 class Elements(NamedTuple):
-    """Springs, dampers or forces of one kind."""
+    """Springs, dampers, forces or actuators of one kind."""
 
     owners: tuple[str, ...]
     places: np.ndarray
     """(points of one, elements): rows of the point table; or (elements,): places in q."""
+    indices: np.ndarray
+    """(elements,): index of each in its section of the file."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -73,6 +75,12 @@ class PlanarTopology:
     point_forces: Elements
     angle_torques: Elements
     body_torques: Elements
+    coordinate_actuators: Elements
+    """Those on angles too, which are coordinates."""
+    point_actuators: Elements
+    body_actuators: Elements
+    actuators: int
+    """Number of actuators of all kinds."""
     timed: dict[str, scopes.Quantity]
     """Numbers that may vary with time (motions, forces, torques), by name."""
     timed_names: frozenset[str]
@@ -90,16 +98,20 @@ def planar_topology(description: schema.MechanismDescription) -> PlanarTopology:
     rows = np.where(fixed, np.sum(~fixed) + np.cumsum(fixed), np.cumsum(~fixed)) - 1
     places = {name: i for i, name in enumerate(description.coordinate_names)}
 
-    def elements(section: str, kind: type, place: Callable) -> Elements:
+    def elements(section: str, kind: type | tuple[type, ...], place: Callable) -> Elements:
         found = [(i, e) for i, e in enumerate(getattr(description, section)) if isinstance(e, kind)]
         owners = tuple(scopes.owner(description, section, i) for i, _ in found)
-        return Elements(owners, np.array([place(element) for _, element in found], dtype=int).T)
+        indices = np.array([i for i, _ in found], dtype=int)
+        return Elements(owners, np.array([place(element) for _, element in found], dtype=int).T, indices)
 
     def at_points(element):
         return rows[list(element.points)]
 
     def at_angle(element):
         return places[element.angle]
+
+    def at_body(element):
+        return rows[list(description.planar_bodies[element.body].points[:2])]
 
     # Forces, torques and the values of prescribed motions.
     timed = {q.name: q for q in scopes.quantities(description) if q.path[0] == "forces" or q.path[-1] == "value"}
@@ -114,9 +126,15 @@ def planar_topology(description: schema.MechanismDescription) -> PlanarTopology:
         angular_dampers=elements("dampers", schema.AngularDamperDescription, at_angle),
         point_forces=elements("forces", schema.PointForceDescription, lambda e: rows[e.point]),
         angle_torques=elements("forces", schema.AngleTorqueDescription, at_angle),
-        body_torques=elements(
-            "forces", schema.BodyTorqueDescription, lambda e: rows[list(description.planar_bodies[e.body].points[:2])]
+        body_torques=elements("forces", schema.BodyTorqueDescription, at_body),
+        coordinate_actuators=elements(
+            "actuators",
+            (schema.AngleActuatorDescription, schema.CoordinateActuatorDescription),
+            lambda e: places[e.angle if isinstance(e, schema.AngleActuatorDescription) else e.coordinate],
         ),
+        point_actuators=elements("actuators", schema.PointsActuatorDescription, at_points),
+        body_actuators=elements("actuators", schema.BodyActuatorDescription, at_body),
+        actuators=len(description.actuators),
         timed=timed,
         timed_names=frozenset().union(*(names_in(q.expr) for q in timed.values())) - {"t"},
     )

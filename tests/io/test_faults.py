@@ -465,6 +465,7 @@ _WHOLE = yaml.safe_load(FOURBAR) | {
     ],
     "springs": [{"points": [0, 1], "stiffness": 1, "free_length": "auto"}, {"angle": "theta", "stiffness": 1}],
     "forces": [{"body": "coupler", "torque": "t"}, {"point": 1, "force": [0, "t"]}],
+    "actuators": [{"angle": "theta", "name": "motor"}, {"points": ["A", 2]}, {"coordinate": "x1"}, {"body": "coupler"}],
     "initial_velocities": {"theta": 1},
 }
 _JUNK = [
