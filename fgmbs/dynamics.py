@@ -115,8 +115,76 @@ def _spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
     return jax.lax.fori_loop(0, n, eliminate, A, unroll=n <= _UNROLL)
 
 
+@jax.custom_jvp
+def solve_dependent(
+    M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"]
+) -> Velocities:
+    """q̈ by [Blanco21] eq. (6), repeated as (46); needs M invertible and Φ_q of full row rank."""
+    P, S = _dependent_blocks(M, Phi_q)
+    return P @ Q + S @ c
+
+
+@solve_dependent.defjvp
+def _solve_dependent_jvp(primals, tangents):
+    # ∂q̈/∂Q = P, [Blanco21] eq. (47), ∂q̈/∂c = S; a change of M or Φ_q counts as the change of Q and c that it makes.
+    M, Phi_q, Q, c = primals
+    t_M, t_Phi_q, t_Q, t_c = tangents
+    P, S = _dependent_blocks(M, Phi_q)
+    ddq = P @ Q + S @ c
+    lambda_ = (Q - M @ ddq) @ S
+    return ddq, P @ (t_Q - t_M @ ddq - lambda_ @ t_Phi_q) + S @ (t_c - t_Phi_q @ ddq)
+
+
+def _dependent_blocks(M, Phi_q):
+    """P and S of q̈ = P Q + S c."""
+    M_inverse = jnp.linalg.inv(M)
+    Gamma = Phi_q @ M_inverse @ Phi_q.T
+    S = jnp.linalg.solve(Gamma.T, Phi_q @ M_inverse.T).T
+    return M_inverse - S @ Phi_q @ M_inverse, S
+
+
+@jax.custom_jvp
+def solve_independent(
+    M: Float[Array, "nv nv"],
+    Phi_q: Float[Array, "m nv"],
+    Q: Velocities,
+    c: Float[Array, " m"],
+    B: Float[Array, "dof nv"],
+) -> tuple[Float[Array, " dof"], Velocities]:
+    """(z̈, q̈) by [Blanco21] eq. (15), repeated as (49), and q̈ = S c + R z̈; z = B q.
+
+    Needs [Φ_q; B] of full column rank; M may be singular, rows of Φ_q may repeat each other.
+    """
+    Z, S, R = _independent_blocks(M, Phi_q, B)
+    ddz = Z @ (Q - M @ (S @ c))
+    return ddz, S @ c + R @ ddz
+
+
+@solve_independent.defjvp
+def _solve_independent_jvp(primals, tangents):
+    # ∂z̈/∂Q = Z, [Blanco21] eq. (50). That of all accelerations is R Z. Eq. (48) puts Z into the rows of z, zeros into
+    # the others, as if a motor moved no coordinate but its own; the constraints carry them along, q̈ = S c + R z̈.
+    # From A⁺ = [S R], A = [Φ_q; B]: dA⁺ = −A⁺ dA A⁺, exact for a regular A and where redundant rows agree (Φ = 0).
+    M, Phi_q, Q, c, B = primals
+    t_M, t_Phi_q, t_Q, t_c, t_B = tangents
+    Z, S, R = _independent_blocks(M, Phi_q, B)
+    ddz = Z @ (Q - M @ (S @ c))
+    ddq = S @ c + R @ ddz
+    lambda_ = (Q - M @ ddq) @ S
+    t_bias = S @ (t_c - t_Phi_q @ ddq)
+    t_free = Z @ (t_Q - t_M @ ddq - lambda_ @ t_Phi_q - M @ t_bias)
+    return (ddz, ddq), (t_free + t_B @ ddq, t_bias + R @ t_free)
+
+
+def _independent_blocks(M, Phi_q, B):
+    """Z, S and R of z̈ = Z (Q − M S c) and q̈ = S c + R z̈."""
+    SR = jnp.linalg.pinv(jnp.concatenate([Phi_q, B]))
+    S, R = SR[:, : Phi_q.shape[0]], SR[:, Phi_q.shape[0] :]
+    return jnp.linalg.solve(R.T @ M @ R, R.T), S, R
+
+
 def acceleration(
-    mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar
+    mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar, applied: Velocities | float = 0.0
 ) -> tuple[Velocities, Float[Array, " m"]]:
     """Accelerations and constraint multipliers of a mechanism that moves freely.
 
@@ -128,42 +196,44 @@ def acceleration(
         q: Coordinates that satisfy Φ(q, t) = 0 [m, rad].
         dq: Velocities that satisfy Φ_q dq = −Φ_t [m/s, rad/s].
         t: Time [s].
+        applied: Generalized forces on top of the mechanism's own, as A u of its actuators [N, N·m].
 
     Returns:
         (ddq, lambda_): accelerations [m/s², rad/s²] and multipliers [N, N·m per unit of the constraint].
     """
-    return solve_kkt(
-        mechanism.mass_matrix(q),
-        mechanism.constraint_jacobian(q, t),
-        mechanism.forces(q, dq, t),
-        mechanism.constraint_bias(q, dq, t),
-    )
+    return solve_kkt(*_terms(mechanism, q, dq, t, applied))
 
 
-def acceleration_dependent(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:
+def acceleration_dependent(
+    mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar, applied: Velocities | float = 0.0
+) -> Velocities:
     """Accelerations by the closed form of [Blanco21] eq. (6); needs M invertible and Φ_q of full row rank."""
-    M_inverse = jnp.linalg.inv(mechanism.mass_matrix(q))
-    Phi_q = mechanism.constraint_jacobian(q, t)
-    Gamma = Phi_q @ M_inverse @ Phi_q.T
-    S = jnp.linalg.solve(Gamma, Phi_q @ M_inverse).T
-    Q = mechanism.forces(q, dq, t)
-    c = mechanism.constraint_bias(q, dq, t)
-    return M_inverse @ Q - S @ (Phi_q @ (M_inverse @ Q)) + S @ c
+    return solve_dependent(*_terms(mechanism, q, dq, t, applied))
 
 
 def acceleration_independent(
-    mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar, B: Float[Array, "dof nv"]
+    mechanism: AbstractMechanism,
+    q: Coordinates,
+    dq: Velocities,
+    t: Scalar,
+    B: Float[Array, "dof nv"],
+    applied: Velocities | float = 0.0,
 ) -> Float[Array, " dof"]:
     """Accelerations of the independent coordinates z = B q. [Blanco21] eq. (15)
 
     Needs [Φ_q; B] of full column rank; redundant rows are allowed.
     """
-    Phi_q = mechanism.constraint_jacobian(q, t)
-    SR = jnp.linalg.pinv(jnp.concatenate([Phi_q, B]))
-    S, R = SR[:, : Phi_q.shape[0]], SR[:, Phi_q.shape[0] :]
-    M = mechanism.mass_matrix(q)
-    Q_bar = R.T @ (mechanism.forces(q, dq, t) - M @ (S @ mechanism.constraint_bias(q, dq, t)))
-    return jnp.linalg.solve(R.T @ M @ R, Q_bar)
+    return solve_independent(*_terms(mechanism, q, dq, t, applied), B)[0]
+
+
+def _terms(mechanism, q, dq, t, applied):
+    """M, Φ_q, Q and c."""
+    return (
+        mechanism.mass_matrix(q),
+        mechanism.constraint_jacobian(q, t),
+        mechanism.forces(q, dq, t) + applied,
+        mechanism.constraint_bias(q, dq, t),
+    )
 
 
 def reactions(

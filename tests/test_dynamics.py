@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.test_util import check_grads
 
 from fgmbs import dynamics
 from fgmbs.io.load import parse_mechanism
@@ -291,3 +292,130 @@ def test_derivatives_of_accelerations_and_reactions_with_redundant_constraints()
     )
     for ours, differences in zip((*first, *second), (*slope, *second_slope), strict=True):
         _close(ours, differences, 1e-5)
+
+
+# Closed forms of the derivatives of eqs (6) and (15).
+
+
+def _closed_form(name, form):
+    """(custom rule, its arguments) of eq. (6) or (15) at the state of a case."""
+    case = _case(name)
+    arguments = [jnp.asarray(case.terms[key]) for key in ("M", "Phi_q", "Q", "c")]
+    if form == "dependent":
+        return dynamics.solve_dependent, arguments
+    return dynamics.solve_independent, [*arguments, jnp.asarray(case.B)]
+
+
+def _forward_and_reverse(function):
+    def joined(*arguments):
+        return jnp.concatenate(jax.tree.leaves(function(*arguments)))
+
+    return jax.jit(
+        lambda *arguments: tuple(
+            jacobian(joined, argnums=tuple(range(len(arguments))))(*arguments) for jacobian in (jax.jacfwd, jax.jacrev)
+        )
+    )
+
+
+CLOSED_FORMS = [
+    ("fourbar", "dependent"),
+    ("fourbar", "independent"),
+    ("fourbar_crank_angle", "independent"),
+    ("parallel_robot", "independent"),
+]
+
+
+@pytest.mark.parametrize("name, form", CLOSED_FORMS)
+def test_rules_of_the_closed_forms_equal_derivatives_of_the_plain_functions(name, form):
+    """With respect to all arguments, in every direction: the redundant row of the robot may cease to be redundant."""
+    function, arguments = _closed_form(name, form)
+    ours = _forward_and_reverse(function)(*arguments)
+    theirs = _forward_and_reverse(function.__wrapped__)(*arguments)
+    for part in range(len(arguments)):
+        expected = theirs[0][part]
+        _close(theirs[1][part], expected, 1e-10)
+        _close(ours[0][part], expected, 1e-12 if name != "parallel_robot" else 1e-10)
+        _close(ours[1][part], ours[0][part], 1e-12)
+
+
+@pytest.mark.parametrize("name, form", CLOSED_FORMS[:3])
+def test_second_derivatives_of_the_closed_forms_equal_those_of_the_plain_functions(name, form):
+    function, arguments = _closed_form(name, form)
+    x = jnp.concatenate([jnp.ravel(a) for a in arguments])
+    rng = np.random.default_rng(1)
+    tangent = jnp.asarray(rng.standard_normal(x.shape))
+    size = sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(function, *arguments)))
+    weights = jnp.asarray(rng.standard_normal(size))
+
+    def second(function):
+        stacked, number = _stacked(
+            lambda *parts: jax.tree.leaves(function(*parts)), [a.shape for a in arguments], weights
+        )
+        return jax.jit(
+            lambda x: (
+                jax.jvp(jax.grad(number), (x,), (tangent,))[1],
+                jax.jvp(lambda x: jax.jvp(stacked, (x,), (tangent,))[1], (x,), (tangent,))[1],
+            )
+        )(x)
+
+    for ours, theirs in zip(second(function), second(function.__wrapped__), strict=True):
+        _close(ours, theirs, 1e-11)
+
+
+def test_derivative_by_forces_is_equation_47_or_50_carried_to_all_coordinates():
+    """Eqs (47) and (50) in numpy; eq. (48) with R times (50) in the place of its zeros."""
+    for name in ("fourbar", "fourbar_crank_angle", "parallel_robot"):
+        case = _case(name)
+        M, Phi_q, B = case.terms["M"], case.terms["Phi_q"], case.B
+        R = np.linalg.pinv(np.vstack([Phi_q, B]))[:, len(Phi_q) :]
+        by_forces = np.linalg.solve(R.T @ M @ R, R.T)
+        independent, arguments = _closed_form(name, "independent")
+        ddz, ddq = jax.jacfwd(independent, argnums=2)(*arguments)
+        _close(ddz, by_forces, 1e-11)
+        _close(ddq, R @ by_forces, 1e-11)
+        _close(jax.jacfwd(dynamics.solve_kkt, argnums=2)(*arguments[:4])[0], R @ by_forces)
+        assert not np.allclose(ddq, B.T @ by_forces, atol=1e-3)  # eq. (48) as printed
+        if name == "fourbar":
+            M_inverse = np.linalg.inv(M)
+            Gamma = Phi_q @ M_inverse @ Phi_q.T
+            expected = M_inverse - M_inverse @ Phi_q.T @ np.linalg.inv(Gamma) @ Phi_q @ M_inverse
+            dependent, arguments = _closed_form(name, "dependent")
+            _close(jax.jacfwd(dependent, argnums=2)(*arguments), expected, 1e-12)
+
+
+@pytest.mark.parametrize("name, form", [CLOSED_FORMS[0], CLOSED_FORMS[2]])
+def test_accelerations_of_the_closed_forms_are_differentiable_by_the_state_and_applied_forces(name, form):
+    case = _case(name)
+
+    @jax.jit
+    def accelerate(q, dq, applied):
+        if form == "dependent":
+            return dynamics.acceleration_dependent(case.mechanism, q, dq, 0.0, applied)
+        return dynamics.acceleration_independent(case.mechanism, q, dq, 0.0, jnp.asarray(case.B), applied)
+
+    applied = np.random.default_rng(2).standard_normal(case.mechanism.n)
+    arguments = tuple(map(jnp.asarray, (case.q, case.dq, applied)))
+    check_grads(accelerate, arguments, order=2, modes=("fwd", "rev"), eps=1e-4, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["fourbar", "fourbar_crank_angle", "parallel_robot"])
+def test_applied_forces_add_to_those_of_the_mechanism(name):
+    case = _case(name)
+    applied = np.random.default_rng(4).standard_normal(case.mechanism.n)
+
+    @jax.jit
+    def accelerate(q, dq, applied):
+        arguments = (case.mechanism, q, dq, case.t)
+        return (
+            *dynamics.acceleration(*arguments, applied),
+            dynamics.acceleration_dependent(*arguments, applied),
+            dynamics.acceleration_independent(*arguments, jnp.asarray(case.B), applied),
+        )
+
+    ddq, lambda_, dependent, independent = accelerate(*map(jnp.asarray, (case.q, case.dq, applied)))
+    M, Phi_q = case.terms["M"], case.terms["Phi_q"]
+    _close(M @ ddq + Phi_q.T @ lambda_, case.terms["Q"] + applied)
+    _close(Phi_q @ ddq, case.terms["c"])
+    _close(independent, case.B @ ddq)
+    if name == "fourbar":
+        _close(dependent, ddq)

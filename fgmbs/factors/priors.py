@@ -16,6 +16,11 @@ def tracking(at: Instant, x: Float[Array, " d"]) -> Float[Array, " d"]:
     return x - at.series
 
 
+def tracking_selected(at: Instant, x: Float[Array, " d"]) -> Float[Array, " k"]:
+    """B x − y(t) with B = `at.data` (k, d) and y(t) = `at.series`."""
+    return at.data @ x - at.series
+
+
 def soft_equality(at: Instant, x0: Float[Array, " d"], x1: Float[Array, " d"]) -> Float[Array, " d"]:
     """x(t+1) − x(t): variables do not jump between steps. [Blanco21] section 5.2, f_eq"""
     return x1 - x0
