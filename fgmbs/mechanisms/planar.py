@@ -154,6 +154,27 @@ class PlanarMechanism(AbstractMechanism):
     def actuation(self, q: Coordinates, t: Scalar) -> Float[Array, "nv nu"]:
         return actuation(self._topology, self._numbers, q)
 
+    @property
+    def pin_names(self) -> tuple[str, ...]:
+        """`BODY@POINT` for every body and each of its points, in the order of the file."""
+        from fgmbs.mechanisms.planar_joints import pin_names  # joints build on this module
+
+        return pin_names(self.description)
+
+    def joint_forces(
+        self,
+        q: Coordinates,
+        dq: Velocities,
+        ddq: Velocities,
+        lambda_: Constraints,
+        t: Scalar,
+        u: Float[Array, " nu"] | None = None,
+    ) -> Float[Array, "pins 2"]:
+        """Force on each body at each of its points, in the order of `pin_names` [N]; see `planar_joints`."""
+        from fgmbs.mechanisms.planar_joints import joint_forces  # joints build on this module
+
+        return joint_forces(self, q, dq, ddq, lambda_, t, u)
+
     def point_positions(self, q: Coordinates) -> Float[Array, "points 2"]:
         """Positions of all points in the order of the file [m]."""
         topology = self._topology
