@@ -1,8 +1,8 @@
 """Equations of motion at one step.
 
 In inverse dynamics the commands u of the actuators are unknowns: Q(q, q̇, t) + A(q, t) u moves the mechanism. All of Q
-is unknown in [Blanco21], where priors fix what is known of it; here what is known is no variable. Jacobians are those by
-q and q̇ too, which [Blanco21] section 6.6 drops.
+is unknown in [Blanco21], where priors fix what is known of it; here what is known is no variable. Their Jacobians by q
+and q̇ are kept, which [Blanco21] section 6.6 drops.
 """
 
 from jaxtyping import Array, Float
