@@ -9,7 +9,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fgmbs"
 LAYERS = (
-    *(("typing", "errors"), ("io",), ("constraints",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",)),
+    *(("typing", "errors"), ("trajectories",), ("io",)),
+    *(("constraints",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",)),
     *(("linear",), ("graph",), ("solvers",), ("problems",), ("results",), ("plots",), ("cli",)),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
