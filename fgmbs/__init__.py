@@ -22,6 +22,9 @@ from fgmbs.kinematics import assemble as assemble
 from fgmbs.kinematics import sweep as sweep
 from fgmbs.mechanisms.planar import PlanarMechanism as PlanarMechanism
 from fgmbs.mechanisms.planar import load as load
+from fgmbs.problems.driven_motion import DrivenMotion as DrivenMotion
+from fgmbs.problems.hybrid_dynamics import hybrid_dynamics as hybrid_dynamics
+from fgmbs.problems.inverse_dynamics import inverse_dynamics as inverse_dynamics
 from fgmbs.problems.simulate import simulate as simulate
 from fgmbs.problems.simulation import Simulation as Simulation
 from fgmbs.solvers.fixed_lag import FixedLagSmoother as FixedLagSmoother

@@ -60,3 +60,5 @@ class Status(eqx.Enumeration):
     iteration_limit = "reached the iteration limit before the tolerance"
     non_finite = "the residual is not finite at the starting point"
     not_assembled = "the starting point does not satisfy the constraints"
+    not_driven = "the actuators cannot make the desired motion"
+    out_of_reach = "the desired motion leaves what the mechanism can reach"

@@ -112,8 +112,8 @@ def observe(
             "kinetic": kinetic,
             "potential": potential,
             "power": nonconservative_power(mechanism, q, dq, t),
-            "constraint_norm": _norm(mechanism.constraints(q, t)),
-            "velocity_constraint_norm": _norm(mechanism.constraint_rate(q, dq, t)),
+            "constraint_norm": norm(mechanism.constraints(q, t)),
+            "velocity_constraint_norm": norm(mechanism.constraint_rate(q, dq, t)),
         }
 
     return jax.vmap(at)(t, q, dq)
@@ -127,7 +127,7 @@ def worst(status: Status) -> Status:
     return result
 
 
-def _norm(x):
+def norm(x):
     """Euclidean norm with derivative 0 at 0."""
     s = x @ x
     return jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0)

@@ -1,0 +1,222 @@
+"""What a mechanism is asked to do: desired coordinates as samples, samples with derivatives or functions of time."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, ArrayLike, Bool, Float
+
+from fgmbs.errors import ArgumentError
+from fgmbs.io.expressions import nearest
+from fgmbs.kinematics.names import coordinate_index, listed
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.problems.sampled_motion import sampled_motion
+from fgmbs.trajectories import sample as sample_function
+
+Desired: TypeAlias = ArrayLike | tuple[ArrayLike, ArrayLike, ArrayLike] | Callable
+"""Samples; samples with velocities and accelerations; or a function of time."""
+
+_UNIFORM = 1e-6
+"""How much time steps may differ to count as uniform, relative to the step: files round."""
+
+
+class DesiredMotion(eqx.Module):
+    """Desired coordinates, one column each, with their derivatives."""
+
+    followed: tuple[int, ...] = eqx.field(static=True)
+    """Indices of the coordinates."""
+    t: Float[Array, " steps"]
+    samples: Float[Array, "steps k"]
+    """What was desired [m, rad] …"""
+    y: Float[Array, "steps k"]
+    """… and the smooth signal through it, with its derivatives."""
+    dy: Float[Array, "steps k"]
+    ddy: Float[Array, "steps k"]
+    cov: Float[Array, "steps k 3 3"] | None
+    """Covariance of (y, dy, ddy) of each signal."""
+    jumps: Bool[Array, "steps k"]
+    sigma: Float[Array, " k"]
+
+
+def desired_motion(
+    mechanism: AbstractMechanism,
+    t: ArrayLike,
+    desired: Mapping[str, Desired],
+    sigma: Mapping[str, float | tuple[float, float, float]] | None = None,
+    covariance: bool = False,
+    argument: str = "desired",
+) -> DesiredMotion:
+    """The desired motion, checked.
+
+    Args:
+        mechanism: The mechanism.
+        t: Times [s].
+        desired: By coordinate name, or "point:NAME" for both coordinates of a point.
+        sigma: Standard deviations by the same names: of samples, or of (y, dy, ddy) where all three are given.
+        covariance: Also compute covariances.
+        argument: What messages call `desired`.
+
+    Raises:
+        ArgumentError: Something that cannot be meant.
+    """
+    times = checked_times(t)
+    if not isinstance(desired, Mapping) or not desired:
+        raise ArgumentError(
+            f"{argument}: expected a mapping from names of coordinates to their motion; found {desired!r}"
+        )
+    given = {}
+    for name, value in desired.items():
+        places = _places(mechanism, name, argument)
+        columns = _columns(f"{argument}[{name!r}]", value, times, len(places))
+        for k, i in enumerate(places):
+            if i in given:
+                raise ArgumentError(f"{argument}: the coordinate {mechanism.coordinate_names[i]!r} is given twice")
+            given[i] = (name, [None if column is None else column[:, k] for column in columns])
+    unknown = set(sigma or {}) - set(desired)
+    if unknown:
+        raise ArgumentError(f"sigma: expected names in {argument}, {listed(desired)}; found {listed(sorted(unknown))}")
+    followed = tuple(sorted(given))
+    noise = [_noise(name, (sigma or {}).get(name), columns) for name, columns in (given[i] for i in followed)]
+    samples = jnp.stack([given[i][1][0] for i in followed], axis=1)
+    bare = [k for k, i in enumerate(followed) if given[i][1][1] is None]
+    y = samples
+    T, count = samples.shape
+    dy, ddy, cov = jnp.zeros_like(y), jnp.zeros_like(y), jnp.zeros((T, count, 3, 3), y.dtype)
+    jumps, sigmas = jnp.zeros((T, count), bool), jnp.stack([row[0] for row in noise])
+    full = [k for k in range(count) if k not in bare]
+    if full:
+        at = jnp.asarray(full)
+        dy = dy.at[:, at].set(jnp.stack([given[followed[k]][1][1] for k in full], axis=1))
+        ddy = ddy.at[:, at].set(jnp.stack([given[followed[k]][1][2] for k in full], axis=1))
+        cov = cov.at[:, at].set(jnp.stack([jnp.diag(noise[k] ** 2) for k in full]))
+    if bare:
+        dt = _uniform_step(times, argument)
+        at = jnp.asarray(bare)
+        found = _smoothed(mechanism, samples[:, at], dt, sigmas[at], covariance)
+        y, dy, ddy = y.at[:, at].set(found.y), dy.at[:, at].set(found.dy), ddy.at[:, at].set(found.ddy)
+        jumps, sigmas = jumps.at[:, at].set(found.jumps), sigmas.at[at].set(found.sigma)
+        cov = cov if found.cov is None else cov.at[:, at].set(found.cov)
+    return DesiredMotion(
+        followed, jnp.asarray(times, y.dtype), samples, y, dy, ddy, cov if covariance else None, jumps, sigmas
+    )
+
+
+_smoothed = eqx.filter_jit(sampled_motion)
+
+
+def checked_times(t: ArrayLike) -> np.ndarray:
+    """Times as an array.
+
+    Raises:
+        ArgumentError: Fewer than three, not finite or not increasing.
+    """
+    try:
+        times = np.asarray(t, float)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"t: expected a list of times in seconds; found {t!r}") from None
+    if times.ndim != 1 or times.size < 3:
+        raise ArgumentError(f"t: expected at least three times in a row; found an array of shape {times.shape}")
+    if not np.isfinite(times).all():
+        k = int(np.argmax(~np.isfinite(times)))
+        raise ArgumentError(f"t: expected finite times; found t[{k}] = {times[k]}")
+    if not (np.diff(times) > 0).all():
+        k = int(np.argmax(np.diff(times) <= 0))
+        raise ArgumentError(
+            f"t: expected times that increase; found t[{k}] = {times[k]:.9g} and t[{k + 1}] = {times[k + 1]:.9g} s"
+        )
+    return times
+
+
+def uniform_step(times: np.ndarray, why: str) -> float:
+    """The step of uniform times.
+
+    Raises:
+        ArgumentError: They are not uniform; `why` says why they must be.
+    """
+    steps = np.diff(times)
+    mean = (times[-1] - times[0]) / len(steps)
+    off = np.abs(times - (times[0] + mean * np.arange(len(times))))
+    if off.max() > _UNIFORM * mean + 1e-9 * np.abs(times).max():
+        k = int(np.argmax(np.abs(steps - mean)))
+        raise ArgumentError(
+            f"t: expected uniform times, {why}; found steps from {steps.min():.6g} to {steps.max():.6g} s, as from "
+            f"t[{k}] = {times[k]:.9g} to t[{k + 1}] = {times[k + 1]:.9g} s"
+        )
+    return float(mean)
+
+
+def _uniform_step(times, argument) -> float:
+    return uniform_step(
+        times, f"because {argument} has samples without derivatives; give (values, velocities, accelerations)"
+    )
+
+
+def _places(mechanism: AbstractMechanism, name: str, argument: str) -> list[int]:
+    """Indices of the coordinates that a name means."""
+    if not isinstance(name, str) or not name.startswith("point:"):
+        return [coordinate_index(mechanism, name, argument)]
+    point = name.removeprefix("point:")
+    if not isinstance(mechanism, PlanarMechanism):
+        raise ArgumentError(f"{argument}: {name!r} needs a planar mechanism; name coordinates instead")
+    described = mechanism.description.points
+    names = {str(i): i for i in range(len(described))} | {p.name: i for i, p in enumerate(described) if p.name}
+    if point not in names:
+        raise ArgumentError(f"{argument}: there is no point {point!r}{nearest(point, names, 'points')}")
+    if described[names[point]].fixed:
+        raise ArgumentError(f"{argument}: the point {point!r} is fixed to the ground and cannot follow a motion")
+    called = described[names[point]].name or names[point]
+    axes = [f"x_{called}", f"y_{called}"] if described[names[point]].name else [f"x{called}", f"y{called}"]
+    return [mechanism.coordinate_names.index(axis) for axis in axes]
+
+
+def _columns(where: str, value: Desired, times: np.ndarray, width: int) -> list[Array | None]:
+    """(values, velocities, accelerations), each (steps, width); None for those that are not given."""
+    if callable(value):
+        found = sample_function(value, jnp.asarray(times))
+        return [checked_samples(where, part, times, width) for part in found]
+    if isinstance(value, tuple):
+        if len(value) != 3:
+            raise ArgumentError(f"{where}: expected (values, velocities, accelerations); found a tuple of {len(value)}")
+        words = ("values", "velocities", "accelerations")
+        return [
+            checked_samples(f"{where}, {word}", part, times, width) for word, part in zip(words, value, strict=True)
+        ]
+    return [checked_samples(where, value, times, width), None, None]
+
+
+def checked_samples(where: str, value: ArrayLike, times: np.ndarray, width: int) -> Float[Array, "steps width"]:
+    """Samples as an array, one row per time.
+
+    Raises:
+        ArgumentError: Another shape, or numbers that are not finite.
+    """
+    try:
+        array = jnp.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{where}: expected numbers or a function of time; found {value!r}") from None
+    T = len(times)
+    accepted = ((T,), (T, 1)) if width == 1 else ((T, width),)
+    if array.shape not in accepted:
+        raise ArgumentError(f"{where}: expected an array of shape {accepted[0]}, one row per time; found {array.shape}")
+    if not isinstance(array, Tracer) and not np.isfinite(np.asarray(array)).all():
+        k = int(np.argmax(~np.isfinite(np.asarray(array).reshape(T, -1)).all(axis=1)))
+        raise ArgumentError(
+            f"{where}: expected finite numbers; found {np.asarray(array)[k]} at t[{k}] = {times[k]:.9g} s"
+        )
+    return array.reshape(T, width)
+
+
+def _noise(name: str, sigma, columns) -> Float[Array, "3"]:
+    """Standard deviations of (y, dy, ddy); NaN for samples whose noise is to be found."""
+    numbers = (sigma,) if sigma is not None and not isinstance(sigma, tuple) else sigma
+    complete = columns[1] is not None
+    if numbers is not None:
+        if len(numbers) != (3 if complete else 1) or not all(np.isfinite(x) and x >= 0 for x in map(float, numbers)):
+            accepted = "three standard deviations (values, velocities, accelerations)" if complete else "one"
+            raise ArgumentError(f"sigma[{name!r}]: expected {accepted}, finite and ≥ 0; found {sigma!r}")
+        return jnp.asarray(numbers if complete else (*numbers, 0.0, 0.0), dtype=float)
+    return jnp.asarray((0.0 if complete else jnp.nan, 0.0, 0.0), dtype=float)

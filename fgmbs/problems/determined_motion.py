@@ -1,0 +1,177 @@
+"""Motions that desired coordinates determine: stage by stage, each solved once.
+
+Positions of all coordinates are followed along the branch of the first sample; velocities, accelerations and forces are
+linear at each sample.
+"""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fgmbs.errors import ArgumentError, SolveError, Status
+from fgmbs.kinematics.names import listed
+from fgmbs.kinematics.tracking import motion_rows, track, velocity_solution
+from fgmbs.problems.desired import DesiredMotion
+from fgmbs.problems.driven import Actuated
+from fgmbs.problems.driven_motion import MISSING, DrivenMotion, observe
+from fgmbs.problems.first_pose import drawn_pose, first_pose, is_traced, out_of_reach
+from fgmbs.problems.motors import Motor, least_effort
+
+_IDLE = 1e-9
+"""Share of an actuator's force that does work, below which it counts as none."""
+
+
+def determined_motion(
+    actuated: Actuated,
+    motors: tuple[Motor, ...],
+    wanted: DesiredMotion,
+    effort: Float[Array, " nu"],
+    start: Mapping[str, float] | None,
+    covariance: bool = False,
+    throw: bool = True,
+) -> DrivenMotion:
+    """The motion and the forces of the motors, where the desired coordinates leave no freedom.
+
+    Args:
+        actuated: The mechanism with its motors of unknown and of known force.
+        motors: All of them, in the order of the result.
+        wanted: The desired motion.
+        effort: Scale of each unknown force [N, N·m].
+        start: Coordinates near which the first sample is assembled [m, rad].
+        covariance: Also compute the covariance of the forces.
+        throw: Raise an error if the motion cannot be made.
+
+    Raises:
+        ArgumentError: A motor cannot act on the motion.
+        AssemblyError: The mechanism cannot be assembled with the first sample.
+        SolveError: The motion is out of reach, or impossible with these motors.
+    """
+    mechanism, t0 = actuated.mechanism, wanted.t[0]
+    drawn = None if start else drawn_pose(mechanism, t0)
+    q0 = first_pose(mechanism, wanted.followed, wanted.y[0], t0, start) if drawn is None else drawn
+    result, reached, influence = _solve(actuated, motors, wanted, q0, effort, covariance)
+    if is_traced(result):
+        return result
+    if drawn is not None and not reached[0]:
+        # No way from the drawing to the first sample: perhaps from elsewhere.
+        q0 = first_pose(mechanism, wanted.followed, wanted.y[0], t0, start)
+        result, reached, influence = _solve(actuated, motors, wanted, q0, effort, covariance)
+    _refuse_idle(actuated.motors, influence)
+    if throw and not reached.all():
+        raise SolveError(_beyond(mechanism, wanted, result, reached), result)
+    if throw:
+        result.check()
+    return result
+
+
+@eqx.filter_jit
+def _solve(actuated: Actuated, motors: tuple[Motor, ...], wanted: DesiredMotion, q0, effort, covariance: bool):
+    """(result, which samples were reached, how much each unknown force can do)."""
+    actuated = actuated.evaluated()
+    mechanism, t, followed = actuated.mechanism, wanted.t, wanted.followed
+    tracked = track(mechanism, q0, t, followed, wanted.y)
+    q = tracked.q
+    dq, ddq, found, lambda_, load, missing, influence = jax.vmap(
+        lambda q, t, dy, ddy: sample_forces(actuated, q, t, followed, dy, ddy, effort)
+    )(q, t, wanted.dy, wanted.ddy)
+    u = actuated.all_forces(motors, t, found)
+    driven = jnp.max(jnp.abs(missing)) <= MISSING * (jnp.max(jnp.abs(load)) + jnp.finfo(q.dtype).tiny)
+    status = Status.where(driven, Status.converged, Status.not_driven)
+    status = Status.where(jnp.all(tracked.reached), status, Status.out_of_reach)
+    result = DrivenMotion(
+        mechanism=mechanism,
+        motors=motors,
+        followed=followed,
+        t=t,
+        q=q,
+        dq=dq,
+        ddq=ddq,
+        forces=u,
+        multipliers=lambda_,
+        **observe(mechanism, motors, t, q, dq, ddq, u, lambda_),
+        tracking_error=q[:, jnp.asarray(followed, int)] - wanted.samples,
+        missing=missing,
+        jumps=wanted.jumps,
+        sigma=wanted.sigma,
+        covariance=_force_covariance(actuated, q, wanted, effort) if covariance else None,
+        iterations={"positions": jnp.max(tracked.newton_steps)},
+        status=status,
+    )
+    return result, tracked.reached, jnp.max(influence, axis=0)
+
+
+def sample_forces(mechanism: Actuated, q, t, followed: tuple[int, ...], dy, ddy, effort):
+    """(dq, ddq, u, λ, load, missing, influence) at one sample whose motion is determined by the followed coordinates.
+
+    With [S_Φ R] the right inverse of [Φ_q; B]: dq = S_Φ b + R dy, ddq = S_Φ c + R ddy; the forces of the motors
+    balance Rᵀ(M ddq − Q) = RᵀA u ([Blanco21] eq. (49)), and λ = S_Φᵀ(Q + A u − M ddq).
+    """
+    zero = jnp.zeros_like(q)
+    S, J = velocity_solution(mechanism, q, t, followed), motion_rows(mechanism, q, t, followed)
+    m = J.shape[0] - len(followed)
+
+    def rates(right):
+        x = S @ right
+        return x + S @ (right - J @ x)
+
+    dq = rates(jnp.concatenate([-mechanism.constraint_rate(q, zero, t), dy]))
+    ddq = rates(jnp.concatenate([mechanism.constraint_bias(q, dq, t), ddy]))
+    needed = mechanism.mass_matrix(q) @ ddq - mechanism.forces(q, dq, t)
+    A, R = mechanism.actuation(q, t), S[:, m:]
+    u = least_effort(R.T @ A, R.T @ needed, effort)
+    left = needed - A @ u
+    influence = jnp.max(jnp.abs(R.T @ A), axis=0, initial=0.0) / (
+        jnp.max(jnp.abs(R)) * jnp.max(jnp.abs(A), axis=0) + 1e-300
+    )
+    return dq, ddq, u, -S[:, :m].T @ left, R.T @ needed, R.T @ left, influence
+
+
+def _force_covariance(mechanism: Actuated, q, wanted: DesiredMotion, effort):
+    """Covariance of the forces, to first order in the noise of (y, dy, ddy) at each sample."""
+
+    def at(q, t, y, dy, ddy, cov):
+        def u(rates):
+            y, dy, ddy = rates.T
+            moved = track(mechanism, q, t[None], wanted.followed, y[None]).q[0]
+            return sample_forces(mechanism, moved, t, wanted.followed, dy, ddy, effort)[2]
+
+        J = jax.jacfwd(u)(jnp.stack([y, dy, ddy], axis=1))  # (nu, k, 3)
+        return jnp.einsum("aki,kij,bkj->ab", J, cov, J)
+
+    return jax.vmap(at)(q, wanted.t, wanted.y, wanted.dy, wanted.ddy, wanted.cov)
+
+
+def _refuse_idle(motors: tuple[Motor, ...], influence) -> None:
+    """Refuses motors that cannot act on the motion.
+
+    Raises:
+        ArgumentError: Names them.
+    """
+    idle = [motor.name for motor, share in zip(motors, np.asarray(influence), strict=True) if share <= _IDLE]
+    if idle:
+        raise ArgumentError(
+            f"actuators: {listed(idle)} cannot influence the desired motion: "
+            f"{'it does' if len(idle) == 1 else 'they do'} no work in any motion of the mechanism; leave "
+            f"{'it' if len(idle) == 1 else 'them'} out"
+        )
+
+
+def _beyond(mechanism, wanted: DesiredMotion, result: DrivenMotion, reached) -> str:
+    """Which desired sample is the first out of reach, and how far."""
+    k = int(np.argmin(np.asarray(reached)))
+    distance = out_of_reach(mechanism, result.q[k], wanted.t[k], wanted.followed, wanted.y[k])
+    names = ", ".join(f"{name} = {float(y):.6g}" for name, y in zip(result.desired_names, wanted.y[k], strict=True))
+    if distance > 1e-6:
+        return (
+            f"the desired motion leaves what the mechanism can reach at sample {k}, t = {float(wanted.t[k]):.6g} s, by "
+            f"{distance:.4g} (m for lengths, rad for angles): {names}; the samples before are in the result"
+        )
+    return (
+        f"the desired motion cannot be followed to sample {k}, t = {float(wanted.t[k]):.6g} s, {names}, on the branch of "
+        "the first sample: a singular pose (dead point) lies there, or samples are far apart; the samples before are in "
+        "the result"
+    )

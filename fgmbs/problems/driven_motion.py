@@ -1,0 +1,179 @@
+"""The result of inverse and hybrid dynamics: a motion and the forces of the motors that drive it."""
+
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from fgmbs.dynamics import energy, nonconservative_power, reactions
+from fgmbs.errors import SolveError, Status
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.problems.curves import force_curve
+from fgmbs.problems.motors import Motor, actuation_matrix
+from fgmbs.problems.simulation import norm
+from fgmbs.trajectories import PiecewisePolynomial
+from fgmbs.typing import Scalar
+
+MISSING = 1e-6
+"""Force that may be missing on a desired coordinate, relative to the largest force there is."""
+
+
+class DrivenMotion(eqx.Module):
+    """A motion, the forces of motors and joints. Under `jax.vmap` every array has the batch axis in front."""
+
+    mechanism: AbstractMechanism
+    motors: tuple[Motor, ...] = eqx.field(static=True)
+    followed: tuple[int, ...] = eqx.field(static=True)
+    """Indices of the desired coordinates."""
+    t: Float[Array, "*batch steps"]
+    """Time [s]."""
+    q: Float[Array, "*batch steps n"]
+    """Coordinates [m, rad]."""
+    dq: Float[Array, "*batch steps n"]
+    """Velocities [m/s, rad/s]."""
+    ddq: Float[Array, "*batch steps n"]
+    """Accelerations [m/s², rad/s²]."""
+    forces: Float[Array, "*batch steps nu"]
+    """Force of every motor, known ones included [N, N·m]."""
+    multipliers: Float[Array, "*batch steps m"]
+    """Multipliers λ of the constraints [N, N·m per unit of the constraint]."""
+    reactions: Float[Array, "*batch steps n"]
+    """Generalized reaction forces −Φ_qᵀ λ of all constraints on the coordinates [N, N·m]."""
+    joint_forces: Float[Array, "*batch steps pins 2"] | None
+    """Force on each body at each of its points, see `joint_names`; for planar mechanisms [N]."""
+    kinetic: Float[Array, "*batch steps"]
+    """Kinetic energy [J]."""
+    potential: Float[Array, "*batch steps"]
+    """Potential energy of gravity and springs [J]."""
+    power: Float[Array, "*batch steps"]
+    """Power of the forces that have no potential, without the motors; dissipation is negative [W]."""
+    motor_power: Float[Array, "*batch steps nu"]
+    """Power of every motor [W]."""
+    tracking_error: Float[Array, "*batch steps k"]
+    """Desired coordinates less what was desired [m, rad]."""
+    missing: Float[Array, "*batch steps k"]
+    """Generalized force on each desired coordinate that the motion needs besides the motors [N, N·m]."""
+    jumps: Bool[Array, "*batch steps k"]
+    """Samples after which the desired acceleration jumps; there it is the one from the left."""
+    sigma: Float[Array, "*batch k"]
+    """Standard deviations of the desired motion, as given or found; 0 where it is given with its derivatives."""
+    covariance: Float[Array, "*batch steps nu nu"] | None
+    """Covariance of the forces for the noise of the desired motion, if asked for."""
+    constraint_norm: Float[Array, "*batch steps"]
+    """‖Φ(q, t)‖₂."""
+    velocity_constraint_norm: Float[Array, "*batch steps"]
+    """‖Φ_q dq + Φ_t‖₂."""
+    iterations: dict[str, Int[Array, "*batch"]]
+    """Iterations of every stage."""
+    status: Status
+    """How the whole ended."""
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        """Names of q."""
+        return self.mechanism.coordinate_names
+
+    @property
+    def actuator_names(self) -> tuple[str, ...]:
+        """Names of the motors."""
+        return tuple(motor.name for motor in self.motors)
+
+    @property
+    def desired_names(self) -> tuple[str, ...]:
+        """Names of the desired coordinates."""
+        return tuple(self.coordinate_names[i] for i in self.followed)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the joint forces, "BODY@POINT"."""
+        return self.mechanism.pin_names if isinstance(self.mechanism, PlanarMechanism) else ()
+
+    @property
+    def commands(self) -> dict[str, PiecewisePolynomial]:
+        """Force of each motor as a function of time: cubic between samples, with the jumps of the acceleration."""
+        curve = force_curve(self.t, self.forces, jnp.any(self.jumps, axis=-1))
+        names = enumerate(self.actuator_names)
+        return {name: PiecewisePolynomial(curve.knots, curve.coefficients[k]) for k, name in names}
+
+    @property
+    def effort(self) -> Float[Array, "*batch"]:
+        """∫ Σ u² dt by the trapezoidal rule."""
+        square = jnp.sum(self.forces**2, axis=-1)
+        return jnp.sum((square[..., 1:] + square[..., :-1]) / 2 * jnp.diff(self.t, axis=-1), axis=-1)
+
+    def save(self, path: str | Path) -> None:
+        """Writes a netCDF file with names and units; see `fgmbs.results`."""
+        from fgmbs.results import save
+
+        save(self, path)
+
+    def check(self) -> None:
+        """Raises an error if the motion cannot be made.
+
+        Raises:
+            SolveError: Says where and by how much it fails, and what to try.
+        """
+        failed = np.asarray(self.status != Status.converged)
+        if not failed.any():
+            return
+        members = np.argwhere(failed)
+        lines = [self._failure(tuple(int(i) for i in member)) for member in members[:10]]
+        if len(members) > len(lines):
+            lines.append(f"and {len(members) - len(lines)} more members")
+        raise SolveError("; ".join(lines), self)
+
+    def _failure(self, member: tuple[int, ...]) -> str:
+        pick = lambda leaf: np.asarray(leaf)[member]  # noqa: E731
+        name = f"member {', '.join(map(str, member))}: " if member else ""
+        status = jax.tree.map(lambda leaf: jnp.asarray(pick(leaf)), self.status)
+        t = pick(self.t)
+        if bool(status == Status.not_driven):
+            missing = pick(self.missing)
+            worst = np.unravel_index(np.argmax(np.abs(missing)), missing.shape)
+            motors = ", ".join(self.actuator_names) or "no actuator"
+            return (
+                f"{name}the desired motion is impossible with {motors} alone: at t = {t[worst[0]]:.6g} s a force of "
+                f"{abs(missing[worst]):.4g} on {self.desired_names[worst[1]]!r} is missing (N or N m). Add an actuator "
+                "or follow the motion only as well as the motors can, with tracking='weighted'"
+            )
+        return f"{name}{Status[status]}"
+
+
+def observe(
+    mechanism: AbstractMechanism,
+    motors: tuple[Motor, ...],
+    t: Float[Array, " steps"],
+    q: Float[Array, "steps n"],
+    dq: Float[Array, "steps n"],
+    ddq: Float[Array, "steps n"],
+    forces: Float[Array, "steps nu"],
+    multipliers: Float[Array, "steps m"],
+) -> dict[str, Array | None]:
+    """What follows from a driven motion, by field name of `DrivenMotion`."""
+
+    def at(t: Scalar, q, dq, ddq, u, lambda_):
+        kinetic, potential = energy(mechanism, q, dq)
+        A = actuation_matrix(mechanism, motors, q, t)
+        joint_forces = None
+        if isinstance(mechanism, PlanarMechanism):
+            commands = jnp.zeros(len(mechanism.actuator_names), q.dtype)
+            for k, motor in enumerate(motors):
+                if motor.actuator is not None:
+                    commands = commands.at[motor.actuator].set(u[k])
+            joint_forces = mechanism.joint_forces(q, dq, ddq, lambda_, t, commands)
+        return {
+            "reactions": reactions(mechanism, q, lambda_, t),
+            "joint_forces": joint_forces,
+            "kinetic": kinetic,
+            "potential": potential,
+            "power": nonconservative_power(mechanism, q, dq, t),
+            "motor_power": u * (dq @ A),
+            "constraint_norm": norm(mechanism.constraints(q, t)),
+            "velocity_constraint_norm": norm(mechanism.constraint_rate(q, dq, t)),
+        }
+
+    return jax.vmap(at)(t, q, dq, ddq, forces, multipliers)

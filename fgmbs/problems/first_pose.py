@@ -1,0 +1,126 @@
+"""Where a driven motion starts, what it leaves free, and how far it is out of reach."""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float
+
+from fgmbs.errors import AssemblyError
+from fgmbs.factors.base import Factor, Noise
+from fgmbs.factors.constraints import position_constraint
+from fgmbs.factors.priors import tracking_selected
+from fgmbs.graph import TimeGraph
+from fgmbs.kinematics import assemble, solve_position
+from fgmbs.kinematics.assembly import closed, unit_rows
+from fgmbs.kinematics.names import coordinate_index, finite_number
+from fgmbs.kinematics.pseudo_inverse import rank_limit
+from fgmbs.kinematics.tracking import motion_rows
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.typing import Coordinates, Scalar
+
+_TIGHT = 1e-5
+"""Standard deviation of constraints beside desired coordinates of standard deviation 1."""
+
+
+def is_traced(*trees) -> bool:
+    """Whether any number in these is being traced."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def first_pose(
+    mechanism: AbstractMechanism,
+    followed: tuple[int, ...],
+    y: Float[Array, " k"],
+    t: Scalar,
+    start: Mapping[str, float] | None,
+) -> Coordinates:
+    """The assembled pose with the desired coordinates of the first sample that is nearest to a rough start.
+
+    Args:
+        mechanism: The mechanism.
+        followed: Desired coordinates …
+        y: … and their values [m, rad].
+        t: Time [s].
+        start: Rough values of coordinates by name; the others are as drawn.
+
+    Raises:
+        ArgumentError: `start` cannot be meant.
+        AssemblyError: There is no such pose: says how far the mechanism comes.
+    """
+    places = [coordinate_index(mechanism, name, "start") for name in start or {}]
+    values = list((start or {}).values())
+    if is_traced(mechanism, y, values):
+        guess = mechanism.reference
+        for i, value in zip(places, values, strict=True):
+            guess = guess.at[i].set(value)
+        given = jnp.asarray(followed, int)
+        mask = jnp.zeros(mechanism.n, bool).at[given].set(True)
+        return solve_position(mechanism, guess, t, mask, guess.at[given].set(y))[0]
+    guess = np.array(mechanism.reference)
+    guess[places] = [finite_number(value, f"start[{name!r}]") for name, value in (start or {}).items()]
+    names = mechanism.coordinate_names
+    wanted = {names[i]: float(value) for i, value in zip(followed, np.asarray(y), strict=True)}
+    try:
+        return assemble(mechanism, wanted, start=guess, t=float(t))
+    except AssemblyError as error:
+        distance = out_of_reach(mechanism, mechanism.reference, t, followed, y)
+        raise AssemblyError(
+            f"the desired motion is out of reach at its first sample, t = {float(t):.6g} s, by {distance:.4g} (m for "
+            f"lengths, rad for angles): {error}"
+        ) from None
+
+
+def drawn_pose(mechanism: AbstractMechanism, t: Scalar) -> Coordinates | None:
+    """The mechanism as drawn, if it is assembled so."""
+    if is_traced(mechanism) or not closed(*unit_rows(mechanism, mechanism.reference, jnp.asarray(t, float))):
+        return None
+    return mechanism.reference
+
+
+def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: Scalar) -> int:
+    """Degrees of freedom that the desired coordinates leave, in the pose as drawn.
+
+    While the mechanism is traced, that of its description counts.
+    """
+    if is_traced(mechanism):
+        if not isinstance(mechanism, PlanarMechanism):
+            return max(0, mechanism.dof - len(followed))
+        with jax.ensure_compile_time_eval():
+            return freedom_left(PlanarMechanism.from_description(mechanism.description), followed, t)
+    q = drawn_pose(mechanism, t)
+    J = np.asarray(
+        _rows(mechanism, assemble(mechanism, t=float(t)) if q is None else q, jnp.asarray(t, float), followed)
+    )
+    norms = np.linalg.norm(J, axis=1, keepdims=True)
+    return mechanism.nv - int(np.linalg.matrix_rank(J / np.where(norms > 0, norms, 1.0), rtol=rank_limit(J.dtype)))
+
+
+@eqx.filter_jit
+def _rows(mechanism, q, t, followed):
+    return motion_rows(mechanism.evaluated(), q, t, followed)
+
+
+def out_of_reach(
+    mechanism: AbstractMechanism, q: Coordinates, t: Scalar, followed: tuple[int, ...], y: Float[Array, " k"]
+) -> float:
+    """How far the desired coordinates stay from y in the assembled pose that comes nearest to them [m, rad]."""
+    return float(_distance(mechanism, jnp.asarray(q), jnp.asarray(t, float), followed, jnp.asarray(y)))
+
+
+@eqx.filter_jit
+def _distance(mechanism, q, t, followed, y):
+    B = jnp.eye(mechanism.n, dtype=q.dtype)[jnp.asarray(followed)]
+    factors = (
+        Factor(position_constraint, ("q",), Noise.sigma(_TIGHT)),
+        Factor(tracking_selected, ("q",), Noise.sigma(1.0), series=y[None], data=B),
+    )
+    graph = TimeGraph(mechanism.evaluated(), factors, (("q", mechanism.n),), t[None], jnp.ones((), q.dtype))
+    solver = LevenbergMarquardt(maxiter=100, damping=1e-3)
+    x, _ = solver.run(graph.pack({"q": q[None]}), graph)
+    return jnp.linalg.norm(B @ x.steps[0] - y)

@@ -1,0 +1,97 @@
+"""Motors: which forces may be found or given, by name."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float
+
+from fgmbs.dynamics import solve_kkt
+from fgmbs.errors import ArgumentError
+from fgmbs.io.expressions import nearest
+from fgmbs.kinematics.names import listed
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.typing import Coordinates, Scalar
+
+
+_NO_FORCE = 1e-10
+"""Share of the largest effect of a force, below which an effect is rounding."""
+
+
+class Motor(NamedTuple):
+    """A column of generalized forces per unit of command."""
+
+    name: str
+    actuator: int | None
+    """Index among the actuators of the mechanism; None for a plain force on a coordinate …"""
+    coordinate: int | None
+    """… and which one that is."""
+
+
+def chosen_motors(mechanism: AbstractMechanism, names: Sequence[str] | None) -> tuple[Motor, ...]:
+    """Motors by name.
+
+    Raises:
+        ArgumentError: None at all, an unknown name, or one twice.
+    """
+    own = mechanism.actuator_names
+    if names is None:
+        if not own:
+            raise ArgumentError(
+                "actuators: the mechanism has none; name them, or coordinates that a force acts on: "
+                f"{listed(mechanism.coordinate_names, 'or')}"
+            )
+        names = own
+    if isinstance(names, str) or not names:
+        raise ArgumentError(f"actuators: expected a list of names; found {names!r}")
+    if len(set(names)) < len(names):
+        raise ArgumentError(f"actuators: expected different names; found {listed(names)}")
+    known = (*own, *mechanism.coordinate_names)
+    for name in names:
+        if name not in known:
+            advice = nearest(name, known, "actuators and coordinates")
+            raise ArgumentError(f"actuators: there is no actuator or coordinate {name!r}{advice}")
+    return tuple(
+        Motor(name, own.index(name), None) if name in own else Motor(name, None, mechanism.coordinate_names.index(name))
+        for name in names
+    )
+
+
+def efforts(motors: tuple[Motor, ...], effort: Mapping[str, float] | None) -> Float[Array, " nu"]:
+    """The scale of each motor's force.
+
+    Raises:
+        ArgumentError: An unknown name, or a number that is not positive.
+    """
+    names = [motor.name for motor in motors]
+    for name, value in (effort or {}).items():
+        if name not in names:
+            raise ArgumentError(f"effort: expected names of the actuators, {listed(names)}; found {name!r}")
+        if not isinstance(value, Tracer) and not (np.isfinite(value) and value > 0):
+            raise ArgumentError(f"effort[{name!r}]: expected a positive number; found {value!r}")
+    scales = [jnp.asarray((effort or {}).get(name, 1.0), dtype=float) for name in names]
+    return jnp.stack(scales) if scales else jnp.zeros(0)
+
+
+def actuation_matrix(
+    mechanism: AbstractMechanism, motors: tuple[Motor, ...], q: Coordinates, t: Scalar
+) -> Float[Array, "nv nu"]:
+    """A: generalized forces per unit of each motor's command."""
+    of_mechanism = mechanism.actuation(q, t)
+    unit = jnp.eye(mechanism.nv, dtype=q.dtype)
+    columns = [of_mechanism[:, m.actuator] if m.coordinate is None else unit[:, m.coordinate] for m in motors]
+    return jnp.stack(columns, axis=1) if columns else jnp.zeros((mechanism.nv, 0), q.dtype)
+
+
+def least_effort(
+    G: Float[Array, "rows nu"], target: Float[Array, " rows"], effort: Float[Array, " nu"]
+) -> Float[Array, " nu"]:
+    """u with G u = target and the least Σ (u/effort)²; in the least-squares sense where there is none."""
+    scaled = G * effort
+    # A row on which no force acts is rounding, which must not count; `solve_kkt` looks at directions only.
+    size = jnp.max(jnp.abs(scaled), axis=1, initial=0.0)
+    scaled = jnp.where((size > _NO_FORCE * jnp.max(size, initial=0.0))[:, None], scaled, 0.0)
+    u, _ = solve_kkt(jnp.eye(effort.shape[0], dtype=G.dtype), scaled, jnp.zeros_like(effort), target)
+    return u * effort

@@ -1,0 +1,160 @@
+"""Velocities and accelerations of a motion that is given by samples only."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from fgmbs.factors.base import Factor, Noise
+from fgmbs.factors.motion import integrated_white_noise, sample, taylor, taylor_noise
+from fgmbs.graph import TimeGraph
+from fgmbs.linear import METHODS
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.typing import Scalar
+
+_ORDER = 4
+"""The derivative that is white noise: snap, so that samples of a cubic polynomial are met exactly."""
+_STRIDES = (1, 2, 4, 8, 16, 32, 64)
+_LEAST_RESOLUTION = 1e-13
+"""Least standard deviation of samples, relative to their size: rounding."""
+_BANDWIDTH = 0.75
+"""What the bandwidth is of the one at which noise and bias are alike: bias is worse at the ends."""
+_WIDEST, _NARROWEST = 30.0, 0.3
+"""Limits of the bandwidth, in steps; a wider one costs more digits than it smooths."""
+_JUMP = 30.0
+"""How many times its median the score of a jump of the acceleration must be."""
+_EDGE = 8
+"""Steps at both ends in which no jump is looked for."""
+_REACHES = (1, 1, 2, 4, 8, 16, 32, 64, 128)
+_JUMP_SIZE = 1e12
+"""Variance of a jump of the acceleration against that of the white noise: anything goes."""
+
+
+class SampledMotion(NamedTuple):
+    """Signals and their derivatives at the times of their samples."""
+
+    y: Float[Array, "steps k"]
+    dy: Float[Array, "steps k"]
+    ddy: Float[Array, "steps k"]
+    cov: Float[Array, "steps k 3 3"] | None
+    """Covariance of (y, dy, ddy) of each signal, if asked for."""
+    jumps: Bool[Array, "steps k"]
+    """Samples after which the acceleration jumps; there it is the one from the left."""
+    sigma: Float[Array, " k"]
+    """Standard deviations of the samples, as given or found."""
+
+
+def sampled_motion(
+    mechanism: AbstractMechanism,
+    y: Float[Array, "steps k"],
+    dt: Scalar,
+    sigma: Float[Array, " k"] | None = None,
+    covariance: bool = False,
+) -> SampledMotion:
+    """Smooth signals through samples, with velocities, accelerations and their covariances.
+
+    Each signal is a time graph of its own: (y, dy, ddy, dddy) at every step, driven by white noise in the fourth
+    derivative, observed with the noise of the samples, the smoothing spline of order 7. How rough the samples are is
+    seen in their eighth differences, how rough the signal in its fourth differences, at the shortest stride at which
+    they stand out of the noise. Corners of a path are found by the score of a jump of the acceleration at each step,
+    which a jump multiplies by hundreds; the two sides then share position and velocity only.
+
+    Args:
+        y: Uniform samples, three or more [m, rad].
+        dt: Time step [s].
+        sigma: Standard deviations of the samples; found from them if None [m, rad].
+        covariance: Also compute covariances.
+    """
+
+    def signal(arguments):
+        y, sigma = arguments
+        roughness, bandwidth = _scales(jax.lax.stop_gradient(y), sigma)
+        no_jumps = jnp.zeros(y.shape[0], bool)
+        x, factorization = _smooth(mechanism, y, dt, roughness, bandwidth, no_jumps)
+        jumps = _jumps(jax.lax.stop_gradient(x), bandwidth)
+        x, factorization = _smooth(mechanism, y, dt, roughness, bandwidth, jumps)
+        rates = jnp.asarray([1.0, 1 / dt, 1 / dt**2], y.dtype)
+        cov = factorization.marginals().steps[:, :3, :3] * jnp.outer(rates, rates) if covariance else None
+        return x[:, :3] * rates, cov, jumps, roughness
+
+    unknown = jnp.full(y.shape[1], jnp.nan, y.dtype) if sigma is None else jnp.broadcast_to(sigma, y.shape[1:])
+    x, cov, jumps, sigma = jax.lax.map(signal, (y.T, unknown))
+    cov = None if cov is None else jnp.moveaxis(cov, 0, 1)
+    return SampledMotion(x[..., 0].T, x[..., 1].T, x[..., 2].T, cov, jumps.T, sigma)
+
+
+def _smooth(mechanism, y, dt, sigma, bandwidth, jumps):
+    """(scaled derivatives x_i = Δtⁱ dⁱy/dtⁱ, factorization) of one signal."""
+    T = y.shape[0]
+    order = min(_ORDER, T)  # three samples determine a parabola
+    F = jnp.asarray(taylor(order), y.dtype)
+    density = sigma / bandwidth**_ORDER
+    smooth, jump = (
+        jnp.asarray(np.linalg.inv(np.linalg.cholesky(_noise(order, size))), y.dtype) for size in (0.0, _JUMP_SIZE)
+    )
+    # The weights of an interval are those of its second step, a jump is told by its first.
+    after = jnp.concatenate([jumps[:1], jumps[:-1]])
+    weights = jnp.where(after[:, None, None], jump, smooth) / density
+    factors = (
+        Factor(sample, ("x",), Noise.sigma(1.0), series=y[:, None], weights=jnp.full((T, 1), 1 / sigma)),
+        Factor(
+            integrated_white_noise,
+            ("x",),
+            Noise.sigma(1.0),
+            "interval",
+            series=jnp.broadcast_to(F, (T, order, order)),
+            weights=weights,
+        ),
+    )
+    graph = TimeGraph(mechanism, factors, (("x", order),), jnp.arange(T) * dt, jnp.asarray(dt, y.dtype))
+    zero = graph.pack({"x": jnp.zeros((T, order), y.dtype)})
+    system, _ = graph.linearize(zero)
+    factorization = METHODS["sqrt"](system, zero.steps, zero.globals)
+    return factorization.minimizer()[0], factorization
+
+
+def _noise(order: int, jump: float = 0.0) -> np.ndarray:
+    """Covariance of what a step adds, after a jump of the second and third derivatives at its start."""
+    F = taylor(order)[:, 2:]
+    return taylor_noise(order) + jump * F @ F.T
+
+
+def _scales(y, sigma):
+    """(standard deviation of the samples, bandwidth in steps) of one signal."""
+    T, size = y.shape[0], jnp.max(jnp.abs(y))
+    size = jnp.where(size > 0, size, 1.0)
+    found = _spread(y, 1, 8) / math.sqrt(math.comb(16, 8)) if T >= 12 else 0.0
+    sigma = jnp.maximum(jnp.where(jnp.isnan(sigma), found, sigma), _LEAST_RESOLUTION * size)
+    noise = math.sqrt(math.comb(8, 4)) * sigma
+    roughness = 0.0
+    for stride in reversed([s for s in _STRIDES if 8 * s < T] or [1]):
+        spread = _spread(y, stride, 4) if T > 4 * stride else 0.0
+        here = jnp.sqrt(jnp.maximum(spread**2 - noise**2, 0.0)) / stride**4
+        roughness = jnp.where((spread > 2 * noise) | (stride == _STRIDES[-1]), here, roughness)
+    bandwidth = _BANDWIDTH * (sigma / jnp.maximum(roughness, 1e-30 * size)) ** (1 / _ORDER)
+    return sigma, jnp.clip(bandwidth, _NARROWEST, _WIDEST)
+
+
+def _spread(y, stride, order):
+    """Robust standard deviation of the differences of an order, over samples this many steps apart."""
+    for _ in range(order):
+        y = y[stride:] - y[:-stride]
+    return 1.4826 * jnp.median(jnp.abs(y))
+
+
+def _jumps(x, bandwidth):
+    """Steps after which the acceleration jumps: local maxima of the score that stand far above its median."""
+    F = taylor(x.shape[1])
+    information = jnp.asarray(np.linalg.inv(_noise(x.shape[1])) @ F[:, 2], x.dtype)
+    score = jnp.abs((x[1:] - x[:-1] @ jnp.asarray(F.T, x.dtype)) @ information)
+    highest, k = score, jnp.arange(score.shape[0])
+    for reach in _REACHES:  # the highest score within at least four bandwidths
+        padded = jnp.pad(highest, reach)
+        wider = jnp.maximum(jnp.maximum(highest, padded[2 * reach :]), padded[: -2 * reach])
+        highest = jnp.where(reach <= 4 * bandwidth, wider, highest)
+    inner = (k >= _EDGE) & (k < score.shape[0] - _EDGE)
+    jumps = inner & (score > _JUMP * jnp.median(score)) & (score == highest)
+    return jnp.append(jumps, False)
