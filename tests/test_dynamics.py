@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from fgmbs import dynamics
+from fgmbs import dynamics, kkt
 from fgmbs.io.load import parse_mechanism
 from fgmbs.mechanisms.planar import PlanarMechanism, load
 
@@ -248,8 +248,8 @@ def _derivatives(function, number):
 @pytest.mark.parametrize(
     "custom, plain, shapes, size",
     [
-        (dynamics.solve_kkt, _plain_solve, [(3, 3), (2, 3), (3,), (2,)], 5),
-        (dynamics.kkt_inverse, _plain_inverse, [(3, 3), (2, 3)], 9 + 6 + 4),
+        (kkt.solve_kkt, _plain_solve, [(3, 3), (2, 3), (3,), (2,)], 5),
+        (kkt.kkt_inverse, _plain_inverse, [(3, 3), (2, 3)], 9 + 6 + 4),
     ],
     ids=["solve_kkt", "kkt_inverse"],
 )
@@ -302,8 +302,8 @@ def _closed_form(name, form):
     case = _case(name)
     arguments = [jnp.asarray(case.terms[key]) for key in ("M", "Phi_q", "Q", "c")]
     if form == "dependent":
-        return dynamics.solve_dependent, arguments
-    return dynamics.solve_independent, [*arguments, jnp.asarray(case.B)]
+        return kkt.solve_dependent, arguments
+    return kkt.solve_independent, [*arguments, jnp.asarray(case.B)]
 
 
 def _forward_and_reverse(function):
@@ -373,7 +373,7 @@ def test_derivative_by_forces_is_equation_47_or_50_carried_to_all_coordinates():
         ddz, ddq = jax.jacfwd(independent, argnums=2)(*arguments)
         _close(ddz, by_forces, 1e-11)
         _close(ddq, R @ by_forces, 1e-11)
-        _close(jax.jacfwd(dynamics.solve_kkt, argnums=2)(*arguments[:4])[0], R @ by_forces)
+        _close(jax.jacfwd(kkt.solve_kkt, argnums=2)(*arguments[:4])[0], R @ by_forces)
         assert not np.allclose(ddq, B.T @ by_forces, atol=1e-3)  # eq. (48) as printed
         if name == "fourbar":
             M_inverse = np.linalg.inv(M)

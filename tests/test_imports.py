@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fgmbs"
 LAYERS = (
-    *(("typing", "errors"), ("trajectories",), ("io",)),
+    *(("typing", "errors"), ("kkt", "trajectories"), ("io",)),
     *(("constraints",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",)),
     *(("linear",), ("graph",), ("solvers",), ("problems",), ("results",), ("plots",), ("cli",)),
 )

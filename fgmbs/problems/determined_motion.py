@@ -171,7 +171,7 @@ def _beyond(mechanism, wanted: DesiredMotion, result: DrivenMotion, reached) -> 
             f"{distance:.4g} (m for lengths, rad for angles): {names}; the samples before are in the result"
         )
     return (
-        f"the desired motion cannot be followed to sample {k}, t = {float(wanted.t[k]):.6g} s, {names}, on the branch of "
-        "the first sample: a singular pose (dead point) lies there, or samples are far apart; the samples before are in "
-        "the result"
+        f"the desired motion cannot be followed to sample {k}, t = {float(wanted.t[k]):.6g} s, {names}, on the branch "
+        "of the first sample: a singular pose (dead point) lies there, or samples are far apart; those before are in the "
+        "result"
     )

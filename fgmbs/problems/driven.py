@@ -7,12 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fgmbs.dynamics import solve_kkt
+from fgmbs.kkt import solve_kkt
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.motors import Motor, actuation_matrix, least_effort
 from fgmbs.trajectories import PiecewisePolynomial
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
-
 
 _MOMENT = 1e-9
 """How long before and after a jump its sides are looked at [s]."""

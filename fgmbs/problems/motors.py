@@ -8,13 +8,12 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from fgmbs.dynamics import solve_kkt
 from fgmbs.errors import ArgumentError
 from fgmbs.io.expressions import nearest
 from fgmbs.kinematics.names import listed
+from fgmbs.kkt import solve_kkt
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar
-
 
 _NO_FORCE = 1e-10
 """Share of the largest effect of a force, below which an effect is rounding."""

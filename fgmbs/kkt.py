@@ -1,0 +1,182 @@
+"""The KKT system [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c] of arrays: pseudo-inverse, solution, equations (6) and (15)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fgmbs.typing import Velocities
+
+# Weight of the constraint rows against the mass matrix in `kkt_inverse`, and how often the geometric series is doubled.
+# The error is (1 + PENALTY σ)^-(2^DOUBLINGS) for a relative stiffness σ of a constraint, plus rounding of about
+# 1e-16 · PENALTY: below 1e-10 for every row of σ > 1e-5; rows below it (redundant ones, σ = 0) fade out smoothly.
+_PENALTY = 1e5
+_DOUBLINGS = 5
+_UNROLL = 8
+
+
+class KKTInverse(NamedTuple):
+    """Blocks of the pseudo-inverse of [M Φ_qᵀ; Φ_q 0]: ddq = P Q + S c, λ = Sᵀ Q − W c."""
+
+    P: Float[Array, "nv nv"]
+    S: Float[Array, "nv m"]
+    W: Float[Array, "m m"]
+
+
+@jax.custom_jvp
+def kkt_inverse(M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"]) -> KKTInverse:
+    """Pseudo-inverse of the KKT matrix, for singular mass matrices and redundant constraints alike.
+
+    Augmented Lagrangian: with A = M + α Φ_qᵀΦ_q positive definite, the multiplier iteration
+    λ ← λ + α(Φ_q ddq − c) contracts by E = I − α Φ_q A⁻¹ Φ_qᵀ. Its limit is a geometric series in E, summed here by
+    repeated squaring: no pivoting, no rank decision, smooth in its arguments. Rows are normalised first.
+    """
+    scale = jnp.sqrt(jnp.trace(M) / M.shape[0] / (jnp.sum(Phi_q**2, axis=1) + 1e-300) * _PENALTY)
+    G = scale[:, None] * Phi_q
+    A_inverse = _spd_inverse(M + G.T @ G)
+    Z = A_inverse @ G.T
+    identity = jnp.eye(G.shape[0], dtype=G.dtype)
+    E = identity - G @ Z
+    series = identity + E
+    power = E
+    for _ in range(_DOUBLINGS - 1):
+        power = power @ power
+        series = series + series @ power
+    ZS = Z @ series
+    P = A_inverse - ZS @ Z.T
+    S = (Z + ZS @ E) * scale
+    # Φ_qᵀ W = M S. The geometric series of W itself cancels seven digits, and grows along redundant rows.
+    W = S.T @ (M @ S)
+    return KKTInverse(P, S, W)
+
+
+@kkt_inverse.defjvp
+def _kkt_inverse_jvp(primals, tangents):
+    # d(K⁺) = −K⁺ dK K⁺; with redundant rows this leaves out how their null space turns, which neither accelerations nor
+    # reaction forces Φ_qᵀ λ feel.
+    inverse = kkt_inverse(*primals)
+    P, S, W = inverse
+    t_M, t_Phi_q = tangents
+    t_PM = P @ t_M + S @ t_Phi_q
+    t_SM = S.T @ t_M - W @ t_Phi_q
+    P_Phi = P @ t_Phi_q.T
+    S_Phi = S.T @ t_Phi_q.T
+    t_P = -(t_PM @ P + P_Phi @ S.T)
+    t_S = -(t_PM @ S - P_Phi @ W)
+    t_W = t_SM @ S - S_Phi @ W
+    return inverse, KKTInverse(t_P, t_S, t_W)
+
+
+@jax.custom_jvp
+def solve_kkt(
+    M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"]
+) -> tuple[Velocities, Float[Array, " m"]]:
+    """(ddq, λ) of [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c], of least norm with rows of unit length. [Blanco21] eq. (5)"""
+    return _refined(kkt_inverse(M, Phi_q), M, Phi_q, Q, c)
+
+
+@solve_kkt.defjvp
+def _solve_kkt_jvp(primals, tangents):
+    # One more solve with the same matrix: nv + m numbers a tangent instead of the (nv + m)² of d(K⁺).
+    M, Phi_q, Q, c = primals
+    t_M, t_Phi_q, t_Q, t_c = tangents
+    inverse = kkt_inverse(M, Phi_q)
+    P, S, W = inverse
+    ddq, lambda_ = _refined(inverse, M, Phi_q, Q, c)
+    t_Q = t_Q - t_M @ ddq - lambda_ @ t_Phi_q
+    t_c = t_c - t_Phi_q @ ddq
+    return (ddq, lambda_), (P @ t_Q + S @ t_c, t_Q @ S - W @ t_c)
+
+
+def _refined(inverse: KKTInverse, M, Phi_q, Q, c):
+    """The solution, and once more the solution for what it leaves of the right-hand side: exact to rounding."""
+    P, S, W = inverse
+    ddq, lambda_ = P @ Q + S @ c, Q @ S - W @ c
+    Q, c = Q - M @ ddq - lambda_ @ Phi_q, c - Phi_q @ ddq
+    return ddq + P @ Q + S @ c, lambda_ + Q @ S - W @ c
+
+
+def _spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """Inverse of a positive definite matrix by Gauss–Jordan steps.
+
+    Plain arithmetic, which batches over steps as it is. On a CPU of two cores two batched LAPACK calls at once can wait
+    for each other forever (jaxlib 0.10).
+    """
+    n = A.shape[0]
+
+    def eliminate(k, A):
+        e = jax.nn.one_hot(k, n, dtype=A.dtype)
+        pivot = A[k, k]
+        row = (A[k] + (1 - pivot) * e) / pivot
+        return jnp.where(e > 0, e[:, None], A) - jnp.outer(A[:, k] - e, row)
+
+    return jax.lax.fori_loop(0, n, eliminate, A, unroll=n <= _UNROLL)
+
+
+@jax.custom_jvp
+def solve_dependent(
+    M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"]
+) -> Velocities:
+    """q̈ by [Blanco21] eq. (6), repeated as (46); needs M invertible and Φ_q of full row rank."""
+    P, S = _dependent_blocks(M, Phi_q)
+    return P @ Q + S @ c
+
+
+@solve_dependent.defjvp
+def _solve_dependent_jvp(primals, tangents):
+    # ∂q̈/∂Q = P, [Blanco21] eq. (47), ∂q̈/∂c = S; a change of M or Φ_q counts as the change of Q and c that it makes.
+    M, Phi_q, Q, c = primals
+    t_M, t_Phi_q, t_Q, t_c = tangents
+    P, S = _dependent_blocks(M, Phi_q)
+    ddq = P @ Q + S @ c
+    lambda_ = (Q - M @ ddq) @ S
+    return ddq, P @ (t_Q - t_M @ ddq - lambda_ @ t_Phi_q) + S @ (t_c - t_Phi_q @ ddq)
+
+
+def _dependent_blocks(M, Phi_q):
+    """P and S of q̈ = P Q + S c."""
+    M_inverse = jnp.linalg.inv(M)
+    Gamma = Phi_q @ M_inverse @ Phi_q.T
+    S = jnp.linalg.solve(Gamma.T, Phi_q @ M_inverse.T).T
+    return M_inverse - S @ Phi_q @ M_inverse, S
+
+
+@jax.custom_jvp
+def solve_independent(
+    M: Float[Array, "nv nv"],
+    Phi_q: Float[Array, "m nv"],
+    Q: Velocities,
+    c: Float[Array, " m"],
+    B: Float[Array, "dof nv"],
+) -> tuple[Float[Array, " dof"], Velocities]:
+    """(z̈, q̈) by [Blanco21] eq. (15), repeated as (49), and q̈ = S c + R z̈; z = B q.
+
+    Needs [Φ_q; B] of full column rank; M may be singular, rows of Φ_q may repeat each other.
+    """
+    Z, S, R = _independent_blocks(M, Phi_q, B)
+    ddz = Z @ (Q - M @ (S @ c))
+    return ddz, S @ c + R @ ddz
+
+
+@solve_independent.defjvp
+def _solve_independent_jvp(primals, tangents):
+    # ∂z̈/∂Q = Z, [Blanco21] eq. (50). That of all accelerations is R Z. Eq. (48) puts Z into the rows of z, zeros into
+    # the others, as if a motor moved no coordinate but its own; the constraints carry them along, q̈ = S c + R z̈.
+    # From A⁺ = [S R], A = [Φ_q; B]: dA⁺ = −A⁺ dA A⁺, exact for a regular A and where redundant rows agree (Φ = 0).
+    M, Phi_q, Q, c, B = primals
+    t_M, t_Phi_q, t_Q, t_c, t_B = tangents
+    Z, S, R = _independent_blocks(M, Phi_q, B)
+    ddz = Z @ (Q - M @ (S @ c))
+    ddq = S @ c + R @ ddz
+    lambda_ = (Q - M @ ddq) @ S
+    t_bias = S @ (t_c - t_Phi_q @ ddq)
+    t_free = Z @ (t_Q - t_M @ ddq - lambda_ @ t_Phi_q - M @ t_bias)
+    return (ddz, ddq), (t_free + t_B @ ddq, t_bias + R @ t_free)
+
+
+def _independent_blocks(M, Phi_q, B):
+    """Z, S and R of z̈ = Z (Q − M S c) and q̈ = S c + R z̈."""
+    SR = jnp.linalg.pinv(jnp.concatenate([Phi_q, B]))
+    S, R = SR[:, : Phi_q.shape[0]], SR[:, Phi_q.shape[0] :]
+    return jnp.linalg.solve(R.T @ M @ R, R.T), S, R
