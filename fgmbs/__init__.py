@@ -20,6 +20,7 @@ from fgmbs.graph import TimeGraph as TimeGraph
 from fgmbs.graph import Unknowns as Unknowns
 from fgmbs.kinematics import assemble as assemble
 from fgmbs.kinematics import sweep as sweep
+from fgmbs.mechanisms.motion_files import read_motion as read_motion
 from fgmbs.mechanisms.planar import PlanarMechanism as PlanarMechanism
 from fgmbs.mechanisms.planar import load as load
 from fgmbs.problems.driven_motion import DrivenMotion as DrivenMotion

@@ -108,11 +108,13 @@ def test_a_table_of_a_known_motion_is_read_by_column(tmp_path):
 @pytest.mark.parametrize(
     "text, fault",
     [
-        (TRUTH.replace("d_x1", "v_x1"), "a.csv: expected names of columns; found 'v_x1'; did you mean"),
-        (TRUTH.replace("t,", "y1,"), "a.csv: expected a column 't', the time .s.; found none"),
-        (TRUTH.replace("1.5", "1.5.5"), "a.csv: expected rows of numbers; found"),
-        (TRUTH.replace("1.5", "nan"), "a.csv: expected rows of 3 finite numbers"),
-        ("", "a.csv: expected a column 't'"),
+        (TRUTH.replace("d_x1", "v_x1"), "a.csv:2: expected names of columns; found 'v_x1'; did you mean"),
+        (TRUTH.replace("t,", "y1,"), "a.csv:2: expected a column 't', the time .s.; found none"),
+        (TRUTH.replace("1.5", "1.5.5"), "a.csv:3: expected a number; found '1.5.5'"),
+        (TRUTH.replace("1.5", "nan"), "a.csv:3: expected a finite number; found nan"),
+        (TRUTH.replace("1.5", "1.5,2"), "a.csv:3: expected 3 columns; found 4"),
+        ("t,x1", "a.csv: expected at least 1 row of numbers; found 0"),
+        ("", "a.csv: expected a table of a known motion; found nothing"),
     ],
 )
 def test_a_table_that_cannot_be_meant_is_told(tmp_path, text, fault):
