@@ -17,8 +17,8 @@ from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.problems.sampled_motion import sampled_motion
 from fgmbs.trajectories import sample as sample_function
 
-Desired: TypeAlias = ArrayLike | tuple[ArrayLike, ArrayLike, ArrayLike] | Callable
-"""Samples; samples with velocities and accelerations; or a function of time."""
+Desired: TypeAlias = ArrayLike | tuple[ArrayLike, ...] | Callable
+"""Samples; (values, velocities, accelerations); or a function of time."""
 
 _UNIFORM = 1e-6
 """How much time steps may differ to count as uniform, relative to the step: files round."""
@@ -29,6 +29,8 @@ class DesiredMotion(eqx.Module):
 
     followed: tuple[int, ...] = eqx.field(static=True)
     """Indices of the coordinates."""
+    start: float = eqx.field(static=True)
+    """First time, for what is decided before anything is compiled [s]."""
     t: Float[Array, " steps"]
     samples: Float[Array, "steps k"]
     """What was desired [m, rad] …"""
@@ -101,7 +103,16 @@ def desired_motion(
         jumps, sigmas = jumps.at[:, at].set(found.jumps), sigmas.at[at].set(found.sigma)
         cov = cov if found.cov is None else cov.at[:, at].set(found.cov)
     return DesiredMotion(
-        followed, jnp.asarray(times, y.dtype), samples, y, dy, ddy, cov if covariance else None, jumps, sigmas
+        followed=followed,
+        start=float(times[0]),
+        t=jnp.asarray(times, y.dtype),
+        samples=samples,
+        y=y,
+        dy=dy,
+        ddy=ddy,
+        cov=cov if covariance else None,
+        jumps=jumps,
+        sigma=sigmas,
     )
 
 

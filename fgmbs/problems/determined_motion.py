@@ -50,7 +50,7 @@ def determined_motion(
         AssemblyError: The mechanism cannot be assembled with the first sample.
         SolveError: The motion is out of reach, or impossible with these motors.
     """
-    mechanism, t0 = actuated.mechanism, wanted.t[0]
+    mechanism, t0 = actuated.mechanism, wanted.start
     drawn = None if start else drawn_pose(mechanism, t0)
     q0 = first_pose(mechanism, wanted.followed, wanted.y[0], t0, start) if drawn is None else drawn
     result, reached, influence = _solve(actuated, motors, wanted, q0, effort, covariance)
@@ -172,6 +172,6 @@ def _beyond(mechanism, wanted: DesiredMotion, result: DrivenMotion, reached) -> 
         )
     return (
         f"the desired motion cannot be followed to sample {k}, t = {float(wanted.t[k]):.6g} s, {names}, on the branch "
-        "of the first sample: a singular pose (dead point) lies there, or samples are far apart; those before are in the "
-        "result"
+        "of the first sample: a singular pose (dead point) lies there, or samples are far apart; those before are in "
+        "the result"
     )

@@ -37,7 +37,7 @@ def first_pose(
     mechanism: AbstractMechanism,
     followed: tuple[int, ...],
     y: Float[Array, " k"],
-    t: Scalar,
+    t: float,
     start: Mapping[str, float] | None,
 ) -> Coordinates:
     """The assembled pose with the desired coordinates of the first sample that is nearest to a rough start.
@@ -56,6 +56,8 @@ def first_pose(
     places = [coordinate_index(mechanism, name, "start") for name in start or {}]
     values = list((start or {}).values())
     if is_traced(mechanism, y, values):
+        # It chooses the branch only, and has no derivative.
+        mechanism, y = jax.lax.stop_gradient((mechanism, y))
         guess = mechanism.reference
         for i, value in zip(places, values, strict=True):
             guess = guess.at[i].set(value)
@@ -67,23 +69,25 @@ def first_pose(
     names = mechanism.coordinate_names
     wanted = {names[i]: float(value) for i, value in zip(followed, np.asarray(y), strict=True)}
     try:
-        return assemble(mechanism, wanted, start=guess, t=float(t))
+        return assemble(mechanism, wanted, start=guess, t=t)
     except AssemblyError as error:
         distance = out_of_reach(mechanism, mechanism.reference, t, followed, y)
         raise AssemblyError(
-            f"the desired motion is out of reach at its first sample, t = {float(t):.6g} s, by {distance:.4g} (m for "
+            f"the desired motion is out of reach at its first sample, t = {t:.6g} s, by {distance:.4g} (m for "
             f"lengths, rad for angles): {error}"
         ) from None
 
 
-def drawn_pose(mechanism: AbstractMechanism, t: Scalar) -> Coordinates | None:
+def drawn_pose(mechanism: AbstractMechanism, t: float) -> Coordinates | None:
     """The mechanism as drawn, if it is assembled so."""
-    if is_traced(mechanism) or not closed(*unit_rows(mechanism, mechanism.reference, jnp.asarray(t, float))):
+    if is_traced(mechanism):
         return None
-    return mechanism.reference
+    with jax.ensure_compile_time_eval():
+        q = mechanism.reference
+        return q if closed(*unit_rows(mechanism, q, jnp.asarray(t, q.dtype))) else None
 
 
-def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: Scalar) -> int:
+def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: float) -> int:
     """Degrees of freedom that the desired coordinates leave, in the pose as drawn.
 
     While the mechanism is traced, that of its description counts.
@@ -92,11 +96,11 @@ def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: Sca
         if not isinstance(mechanism, PlanarMechanism):
             return max(0, mechanism.dof - len(followed))
         with jax.ensure_compile_time_eval():
-            return freedom_left(PlanarMechanism.from_description(mechanism.description), followed, t)
+            mechanism = PlanarMechanism.from_description(mechanism.description)
     q = drawn_pose(mechanism, t)
-    J = np.asarray(
-        _rows(mechanism, assemble(mechanism, t=float(t)) if q is None else q, jnp.asarray(t, float), followed)
-    )
+    with jax.ensure_compile_time_eval():
+        q = assemble(mechanism, t=t) if q is None else q
+        J = np.asarray(_rows(mechanism, q, jnp.asarray(t, q.dtype), followed))
     norms = np.linalg.norm(J, axis=1, keepdims=True)
     return mechanism.nv - int(np.linalg.matrix_rank(J / np.where(norms > 0, norms, 1.0), rtol=rank_limit(J.dtype)))
 

@@ -26,7 +26,7 @@ from fgmbs.problems.driven import Actuated, Driven
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, observe
 from fgmbs.problems.first_pose import freedom_left, is_traced
 from fgmbs.problems.forward_graph import Integrator
-from fgmbs.problems.motors import Motor, chosen_motors, efforts
+from fgmbs.problems.motors import Motor, chosen_motors, scales
 from fgmbs.problems.simulate import simulate
 from fgmbs.problems.simulation import Simulation
 from fgmbs.trajectories import PiecewisePolynomial
@@ -99,13 +99,13 @@ def hybrid_dynamics(
             "actuators: expected an actuator whose force is not known, to make the known motion; found none"
         )
     times = checked_times(t)
-    scale = efforts(unknown, effort)
+    scale = scales(unknown, effort, "effort")
     commands = tuple(_command(f"forces[{motor.name!r}]", known[motor.name], times) for motor in powered)
     actuated = Actuated(mechanism, unknown, powered, commands)
     wanted = None
     if motion:
         wanted = desired_motion(mechanism, times, motion, sigma, argument="motion")
-        if freedom_left(mechanism, wanted.followed, wanted.t[0]) == 0:
+        if freedom_left(mechanism, wanted.followed, wanted.start) == 0:
             return determined_motion(actuated, motors, wanted, scale, start, throw=throw)
 
     dt = uniform_step(times, "because free coordinates are integrated over them")

@@ -1,18 +1,24 @@
 """Inverse dynamics: which forces make a mechanism move so."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
-from jaxtyping import ArrayLike
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
 
+from fgmbs.dynamics import acceleration
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.desired import Desired, desired_motion
+from fgmbs.problems.desired import Desired, DesiredMotion, desired_motion
 from fgmbs.problems.determined_motion import determined_motion
 from fgmbs.problems.driven import Actuated
-from fgmbs.problems.driven_motion import DrivenMotion
-from fgmbs.problems.first_pose import freedom_left
-from fgmbs.problems.motors import chosen_motors, efforts
+from fgmbs.problems.driven_motion import DrivenMotion, observe
+from fgmbs.problems.first_pose import freedom_left, is_traced
+from fgmbs.problems.motors import chosen_motors, scales
+from fgmbs.problems.weighted_tracking import WeightedTracking, weighted_tracking
 
 
 def inverse_dynamics(
@@ -21,7 +27,9 @@ def inverse_dynamics(
     desired: Mapping[str, Desired],
     actuators: Sequence[str] | None = None,
     *,
+    tracking: Literal["exact", "weighted"] = "exact",
     effort: Mapping[str, float] | None = None,
+    smoothness: Mapping[str, float] | None = None,
     sigma: Mapping[str, float | tuple[float, float, float]] | None = None,
     start: Mapping[str, float] | None = None,
     covariance: bool = False,
@@ -39,6 +47,10 @@ def inverse_dynamics(
     With more motors than the motion needs, the forces of least Σ (u/effort)² are taken at each sample. Derivatives,
     forward or reverse, and `jax.vmap` pass through it; there nothing is raised, see `DrivenMotion.status`.
 
+    With weighted tracking the graph is solved as a whole (`problems.weighted_tracking`), starting from there: the motion
+    and the forces u of least Σ (error/sigma)² + Σ (u/effort)². The desired motion may then be impossible, or leave
+    freedom, of which the mechanism makes the best.
+
     Args:
         mechanism: The mechanism.
         t: Times of the samples, increasing; uniform where samples come without derivatives [s].
@@ -47,7 +59,9 @@ def inverse_dynamics(
             motion; where they leave freedom, see `hybrid_dynamics` [m, rad].
         actuators: Names of the motors: actuators of the mechanism or coordinates that a force acts on; all actuators of
             the mechanism by default.
-        effort: Scale of the force of each motor; 1 by default [N, N·m].
+        tracking: "exact", or "weighted", for which `sigma` and `effort` of everything are given.
+        effort: Scale of the force of each motor, its standard deviation around zero; 1 by default [N, N·m].
+        smoothness: Standard deviation of the change of each force in one second, for weighted tracking [N/√s, N·m/√s].
         sigma: Standard deviations of the desired motion; those of samples are found from them by default.
         start: Coordinates near which the first sample is assembled, by name; as drawn by default [m, rad].
         covariance: Also compute the covariance of the forces for the noise of the desired motion.
@@ -58,13 +72,86 @@ def inverse_dynamics(
         AssemblyError: The mechanism cannot be assembled with the first sample.
         SolveError: The motion is out of reach, or impossible with these motors; its `result` holds what was reached.
     """
+    if tracking not in ("exact", "weighted"):
+        raise ArgumentError(f"tracking: expected 'exact' or 'weighted'; found {tracking!r}")
     motors = chosen_motors(mechanism, actuators)
-    scale = efforts(motors, effort)
+    scale = scales(motors, effort, "effort")
+    if smoothness is not None and tracking == "exact":
+        raise ArgumentError("smoothness: only with tracking='weighted'; found tracking='exact'")
+    if tracking == "weighted":
+        for name, given, wanted in (("effort", effort, [m.name for m in motors]), ("sigma", sigma, list(desired))):
+            if missing := [key for key in wanted if key not in (given or {})]:
+                raise ArgumentError(
+                    f"{name}: expected one for each of {listed(wanted)}; found none for {listed(missing)}"
+                )
     wanted = desired_motion(mechanism, t, desired, sigma, covariance)
-    if left := freedom_left(mechanism, wanted.followed, wanted.t[0]):
+    actuated = Actuated(mechanism, motors)
+    if tracking == "weighted":
+        changes = scales(motors, smoothness, "smoothness") if smoothness is not None else None
+        return _compromise(actuated, wanted, scale, changes, start, covariance, throw)
+    if left := freedom_left(mechanism, wanted.followed, wanted.start):
         raise ArgumentError(
             f"desired: {listed(mechanism.coordinate_names[i] for i in wanted.followed)} leave {left} degree"
             f"{'s' * (left > 1)} of freedom to the mechanism; give more coordinates, or use hybrid_dynamics, where the "
             "others move as dynamics says"
         )
-    return determined_motion(Actuated(mechanism, motors), motors, wanted, scale, start, covariance, throw)
+    return determined_motion(actuated, motors, wanted, scale, start, covariance, throw)
+
+
+def _compromise(
+    actuated: Actuated,
+    wanted: DesiredMotion,
+    effort: Float[Array, " nu"],
+    smoothness: Float[Array, " nu"] | None,
+    start: Mapping[str, float] | None,
+    covariance: bool,
+    throw: bool,
+) -> DrivenMotion:
+    """The most probable motion and forces, from those of exact tracking as far as there are any."""
+    exact = determined_motion(actuated, actuated.motors, wanted, effort, start, throw=False)
+    found = weighted_tracking(
+        actuated,
+        wanted.t,
+        wanted.followed,
+        wanted.samples,
+        wanted.sigma,
+        (exact.q, exact.dq, exact.ddq, exact.forces),
+        effort,
+        smoothness,
+        covariance=covariance,
+    )
+    result = _weighted(actuated, exact, wanted, found)
+    if throw and not is_traced(result):
+        result.check()
+    return result
+
+
+@eqx.filter_jit
+def _weighted(actuated: Actuated, exact: DrivenMotion, wanted: DesiredMotion, found: WeightedTracking) -> DrivenMotion:
+    """The result of weighted tracking as a driven motion."""
+    actuated = actuated.evaluated()
+    mechanism, t = actuated.mechanism, wanted.t
+
+    def multipliers(q, dq, t, u):
+        return acceleration(mechanism, q, dq, t, actuated.actuation(q, t) @ u)[1]
+
+    lambda_ = jax.vmap(multipliers)(found.q, found.dq, t, found.u)
+    return DrivenMotion(
+        mechanism=mechanism,
+        motors=actuated.motors,
+        followed=wanted.followed,
+        t=t,
+        q=found.q,
+        dq=found.dq,
+        ddq=found.ddq,
+        forces=found.u,
+        multipliers=lambda_,
+        **observe(mechanism, actuated.motors, t, found.q, found.dq, found.ddq, found.u, lambda_),
+        tracking_error=found.q[:, jnp.asarray(wanted.followed, int)] - wanted.samples,
+        missing=jnp.zeros_like(wanted.samples),
+        jumps=jnp.zeros(wanted.samples.shape, bool),
+        sigma=wanted.sigma,
+        covariance=found.covariance_u,
+        iterations={**exact.iterations, "weighted": found.iterations},
+        status=found.status,
+    )

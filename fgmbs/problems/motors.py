@@ -58,20 +58,20 @@ def chosen_motors(mechanism: AbstractMechanism, names: Sequence[str] | None) -> 
     )
 
 
-def efforts(motors: tuple[Motor, ...], effort: Mapping[str, float] | None) -> Float[Array, " nu"]:
-    """The scale of each motor's force.
+def scales(motors: tuple[Motor, ...], given: Mapping[str, float] | None, argument: str) -> Float[Array, " nu"]:
+    """One number for each motor, 1 where none is given.
 
     Raises:
         ArgumentError: An unknown name, or a number that is not positive.
     """
     names = [motor.name for motor in motors]
-    for name, value in (effort or {}).items():
+    for name, value in (given or {}).items():
         if name not in names:
-            raise ArgumentError(f"effort: expected names of the actuators, {listed(names)}; found {name!r}")
+            raise ArgumentError(f"{argument}: expected names of the actuators, {listed(names)}; found {name!r}")
         if not isinstance(value, Tracer) and not (np.isfinite(value) and value > 0):
-            raise ArgumentError(f"effort[{name!r}]: expected a positive number; found {value!r}")
-    scales = [jnp.asarray((effort or {}).get(name, 1.0), dtype=float) for name in names]
-    return jnp.stack(scales) if scales else jnp.zeros(0)
+            raise ArgumentError(f"{argument}[{name!r}]: expected a positive number; found {value!r}")
+    numbers = [jnp.asarray((given or {}).get(name, 1.0), dtype=float) for name in names]
+    return jnp.stack(numbers) if numbers else jnp.zeros(0)
 
 
 def actuation_matrix(

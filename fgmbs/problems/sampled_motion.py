@@ -129,11 +129,12 @@ def _scales(y, sigma):
     found = _spread(y, 1, 8) / math.sqrt(math.comb(16, 8)) if T >= 12 else 0.0
     sigma = jnp.maximum(jnp.where(jnp.isnan(sigma), found, sigma), _LEAST_RESOLUTION * size)
     noise = math.sqrt(math.comb(8, 4)) * sigma
-    roughness = 0.0
+    # At the longest stride a signal is as rough as can hide in the noise.
+    roughness = None
     for stride in reversed([s for s in _STRIDES if 8 * s < T] or [1]):
         spread = _spread(y, stride, 4) if T > 4 * stride else 0.0
-        here = jnp.sqrt(jnp.maximum(spread**2 - noise**2, 0.0)) / stride**4
-        roughness = jnp.where((spread > 2 * noise) | (stride == _STRIDES[-1]), here, roughness)
+        here = jnp.sqrt(jnp.maximum(spread**2 - noise**2, noise**2 / 4)) / stride**4
+        roughness = here if roughness is None else jnp.where(spread > 2 * noise, here, roughness)
     bandwidth = _BANDWIDTH * (sigma / jnp.maximum(roughness, 1e-30 * size)) ** (1 / _ORDER)
     return sigma, jnp.clip(bandwidth, _NARROWEST, _WIDEST)
 
