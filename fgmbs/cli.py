@@ -1,4 +1,4 @@
-"""The command line: `fgmbs simulate`, `fgmbs run`, `fgmbs check`."""
+"""The command line: `fgmbs simulate`, `fgmbs inverse`, `fgmbs run`, `fgmbs check`."""
 
 import sys
 import tempfile
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import jax
 import numpy as np
 import tyro
 from tqdm import tqdm
@@ -15,10 +16,21 @@ from tqdm import tqdm
 import fgmbs
 from fgmbs import plots, results
 from fgmbs.errors import ArgumentError, FgmbsError, Interrupted, SolveError
-from fgmbs.io.experiment import Experiment, Settings, limits, read_experiment
+from fgmbs.io import schema
+from fgmbs.io.experiment import (
+    Experiment,
+    InverseExperiment,
+    InverseSettings,
+    Output,
+    Settings,
+    limits,
+    read_experiment,
+)
 from fgmbs.io.faults import dotted
 from fgmbs.io.truth import read_truth
 from fgmbs.kinematics import assemble, mobility
+from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.results.summaries import driven_summary, simulation_summary
 
 RESULTS = "results.nc"
 """Name of the file of results in the output folder."""
@@ -32,16 +44,36 @@ class Simulate:
 
     mechanism: tyro.conf.Positional[str]
     """Mechanism file."""
-    settings: tyro.conf.OmitArgPrefixes[Settings] = Settings()  # noqa: RUF009
+    settings: tyro.conf.OmitArgPrefixes[Settings] = Settings()
+
+
+@dataclass
+class Inverse:
+    """Find the forces of the actuators that make a mechanism follow a desired motion."""
+
+    mechanism: tyro.conf.Positional[str]
+    """Mechanism file."""
+    trajectory: tyro.conf.Positional[str]
+    """Table of the desired motion: t, and coordinates by name."""
+    settings: tyro.conf.OmitArgPrefixes[InverseSettings] = InverseSettings()
 
 
 @dataclass
 class Run:
-    """Run an experiment file; options replace what the file says."""
+    """Run an experiment file; options replace what the file says. One with a trajectory takes those of `inverse`."""
 
     file: tyro.conf.Positional[str]
     """Experiment file."""
     experiment: tyro.conf.OmitArgPrefixes[Experiment] = Experiment(mechanism="as in the file")
+
+
+@dataclass
+class RunInverse:
+    """Run an experiment file with a trajectory; options replace what the file says."""
+
+    file: tyro.conf.Positional[str]
+    """Experiment file."""
+    experiment: tyro.conf.OmitArgPrefixes[InverseExperiment]
 
 
 @dataclass
@@ -63,6 +95,10 @@ def main(args: Sequence[str] | None = None) -> int:
                     check(mechanism)
                 case Run(_, experiment):
                     simulate(experiment)
+                case RunInverse(_, experiment):
+                    inverse(experiment)
+                case Inverse(mechanism, trajectory, settings):
+                    inverse(InverseExperiment(mechanism=mechanism, trajectory=trajectory, **settings.model_dump()))
                 case Simulate(mechanism, settings):
                     simulate(Experiment(mechanism=mechanism, **settings.model_dump()))
         except KeyboardInterrupt as interrupt:  # `Interrupted` too
@@ -74,17 +110,20 @@ def main(args: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parse(args: list[str]) -> Simulate | Run | Check:
-    command, unknown = tyro.cli(Simulate | Run | Check, args=args, prog="fgmbs", return_unknown_args=True)
+def _parse(args: list[str]) -> Simulate | Inverse | Run | RunInverse | Check:
+    commands = Simulate | Inverse | Run | Check
+    command, unknown = tyro.cli(commands, args=args, prog="fgmbs", return_unknown_args=True)
     if isinstance(command, Run):
         # Once more, now that the file says what the options replace. A mapping is added to, name by name.
         experiment = read_experiment(command.file)
-        default = Run(command.file, experiment.model_copy(update={"start": {}, "start_velocities": {}}))
-        given = tyro.cli(Run, default=default, args=args[1:], prog="fgmbs run").experiment
-        merged = {key: getattr(experiment, key) | getattr(given, key) for key in ("start", "start_velocities")}
-        return Run(command.file, given.model_copy(update=merged))
+        kind: type = RunInverse if isinstance(experiment, InverseExperiment) else Run
+        mappings = [key for key, value in experiment if isinstance(value, dict)]
+        default = kind(command.file, experiment.model_copy(update={key: {} for key in mappings}))
+        given = tyro.cli(kind, default=default, args=args[1:], prog="fgmbs run").experiment
+        merged = {key: getattr(experiment, key) | getattr(given, key) for key in mappings}
+        return kind(command.file, given.model_copy(update=merged))
     if unknown:
-        tyro.cli(Simulate | Run | Check, args=args, prog="fgmbs")  # exits with advice
+        tyro.cli(commands, args=args, prog="fgmbs")  # exits with advice
     return command
 
 
@@ -97,12 +136,9 @@ def simulate(experiment: Experiment) -> None:
     """
     if found := limits(experiment):
         raise ArgumentError("\n".join(f"{dotted(fault.path)}: {fault.text}" for fault in found))
-    folder = Path(experiment.out)
     mechanism = fgmbs.load(experiment.mechanism)
     truth = read_truth(experiment.truth, mechanism.coordinate_names) if experiment.truth else None
-    if experiment.plots or experiment.animate:
-        plots.require_matplotlib()
-    _claim(folder, experiment.overwrite)
+    _prepare(experiment)
 
     failure, clock = None, _Clock()
     try:
@@ -128,45 +164,72 @@ def simulate(experiment: Experiment) -> None:
     dataset = results.to_dataset(simulation, config=experiment.model_dump())
     if truth is not None:
         dataset = results.with_truth(dataset, truth)
+    _finish(dataset, simulation_summary(dataset, clock.seconds_per_step), experiment, failure)
+
+
+def inverse(experiment: InverseExperiment) -> None:
+    """Finds the forces of a desired motion, writes the results, says what they are, draws.
+
+    Raises:
+        FgmbsError: Bad input; or a motion that cannot be made, its results being saved.
+    """
+    mechanism = fgmbs.load(experiment.mechanism)
+    t, desired = fgmbs.read_motion(experiment.trajectory, mechanism, experiment.columns)
+    _prepare(experiment)
+
+    failure, start = None, time.perf_counter()
+    try:
+        motion = fgmbs.inverse_dynamics(
+            mechanism,
+            t,
+            desired,
+            experiment.actuators,
+            effort=experiment.effort,
+            sigma=experiment.sigma,
+            start=experiment.start,
+            covariance=experiment.covariance,
+        )
+    except SolveError as error:
+        assert isinstance(error.result, fgmbs.DrivenMotion)
+        failure, motion = error, error.result
+    jax.block_until_ready(motion)
+    seconds = time.perf_counter() - start
+
+    dataset = results.to_dataset(motion, config=experiment.model_dump())
+    _finish(dataset, driven_summary(dataset, seconds), experiment, failure)
+
+
+def _prepare(experiment: Output) -> None:
+    """Makes sure that there will be a place for results and figures before anything is computed."""
+    if experiment.plots or experiment.animate:
+        plots.require_matplotlib()
+    _claim(Path(experiment.out), experiment.overwrite)
+
+
+def _finish(dataset, text: str, experiment: Output, failure: SolveError | Interrupted | None) -> None:
+    """Writes the results, says how it went, draws.
+
+    Raises:
+        FgmbsError: The failure, if there was one.
+    """
+    folder = Path(experiment.out)
     results.write(dataset, folder / RESULTS)
-    print(summary(dataset, clock.seconds_per_step))
+    print(text)
     print(f"results       {folder / RESULTS}")
     if failure is not None:
-        failure.args = (f"{failure}; the {dataset.sizes['step']} steps up to there are in {folder / RESULTS}",)
+        done = "samples" if "forces" in dataset else "steps up to there"
+        failure.args = (f"{failure}; the {dataset.sizes['step']} {done} are in {folder / RESULTS}",)
         raise failure
     if experiment.plots:
         for path in plots.save_all(dataset, folder, animate=experiment.animate):
             print(f"figure        {path}")
 
 
-def summary(dataset, seconds_per_step: float | None = None) -> str:
-    """How a simulation went, in a few lines."""
-    names = dataset.coordinate.values
-    dt = float(dataset.t[1] - dataset.t[0]) if dataset.sizes["step"] > 1 else float("nan")
-    iterations = dataset["iterations"].values
-    drift = np.max(np.abs(results.energy_drift(dataset)))
-    largest = float(dataset["kinetic"].max())
-    lines = [
-        ("mechanism", f"{dataset.attrs['name']}: {', '.join(names[:8])}{', …' * (len(names) > 8)}"),
-        ("steps", f"{dataset.sizes['step']} up to t = {float(dataset.t[-1]):g} s, dt = {dt:g} s"),
-        ("status", dataset.attrs["status"]),
-        ("iterations", f"{iterations.mean():.2f} per step, at most {iterations.max()}"),
-        ("max |Phi|", f"{float(dataset['constraint_norm'].max()):.2e}"),
-    ]
-    if not dataset.attrs["driven"]:  # else the motor's work is missing from the balance
-        relative = f" ({drift / largest:.2e} of the largest kinetic energy)" if largest > 0 else ""
-        lines.append(("energy drift", f"{drift:.2e} J{relative}"))
-    if "truth_q" in dataset:
-        lines += [(f"RMSE {key}", f"{value:.3e}") for key, value in results.rmse(dataset).items()]
-    if seconds_per_step is not None:
-        lines.append(("time", f"{seconds_per_step * 1e6:.1f} µs per step after compilation"))
-    return "\n".join(f"{name:<13} {text}" for name, text in lines)
-
-
 def check(path: str) -> None:
     """Prints what there is to know about a mechanism before it is simulated."""
     mechanism = fgmbs.load(path)
     print(f"{path}: n = {mechanism.n} coordinates, m = {mechanism.m} constraints")
+    print(f"actuators: {', '.join(_actuators(mechanism)) or 'none'}")
     q = assemble(mechanism)
     found = mobility(mechanism, q)
     redundant = [mechanism.constraint_names[row] for row in found.redundant_rows]
@@ -179,6 +242,23 @@ def check(path: str) -> None:
     print("assembled pose, and how far it is from the drawing:")
     for name, value, reference in zip(mechanism.coordinate_names, np.asarray(q), drawn, strict=True):
         print(f"  {name:<14} {value:>14.9g}   {value - reference:+.1e}")
+
+
+def _actuators(mechanism: PlanarMechanism) -> list[str]:
+    """What each actuator does."""
+    texts = []
+    for name, actuator in zip(mechanism.actuator_names, mechanism.description.actuators, strict=True):
+        match actuator:
+            case schema.AngleActuatorDescription(angle=angle):
+                does = f"torque on {angle}"
+            case schema.CoordinateActuatorDescription(coordinate=coordinate):
+                does = f"force on {coordinate}"
+            case schema.PointsActuatorDescription(points=points):
+                does = f"force between {' and '.join(mechanism.point_names[point] for point in points)}"
+            case schema.BodyActuatorDescription(body=body):
+                does = f"torque on {mechanism.body_names[body]}"
+        texts.append(f"{name} ({does})")
+    return texts
 
 
 class _Clock:

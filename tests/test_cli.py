@@ -57,6 +57,7 @@ def test_check_names_redundant_rows_and_the_pose(configs, capsys):
     assert "dof = 2, rank 20 of 21 constraints" in said
     assert "redundant: rigid point upper_r of body 'triangle_r' (y) follows from the constraints before it" in said
     assert "theta_l           -2.35619449" in said
+    assert "actuators: drive_l (torque on theta_l), drive_r (torque on theta_r)" in said
 
 
 def test_check_shows_what_may_not_be_meant(tmp_path, capsys):
@@ -131,6 +132,80 @@ def test_a_failed_solve_keeps_its_results(fourbar, tmp_path, capsys, monkeypatch
     said = capsys.readouterr().err
     assert "step 7, t = 0.007 s: stalled; the 101 steps up to there are in" in said
     assert results.load_results(tmp_path / "results.nc").sizes["step"] == 101
+
+
+@pytest.fixture
+def trajectory(tmp_path):
+    path = tmp_path / "angle.txt"
+    t = np.arange(101) * 5e-3
+    np.savetxt(path, np.stack([t, 1.2 * (1 - np.cos(2 * t))], axis=1), header="time, angle", comments="% ")
+    return str(path)
+
+
+def test_inverse_writes_results_then_figures_and_says_what_it_found(fourbar, trajectory, tmp_path, capsys):
+    out = tmp_path / "out"
+    args = ["inverse", fourbar, trajectory, "--columns", "t", "theta", "--covariance", "--out", str(out)]
+    assert cli.main(args) == 0
+    dataset = results.load_results(out / "results.nc")
+    assert dataset.sizes["step"] == 101
+    names = ("mechanism", "motion", "constraints", "energy", "forces", "power", "tracking", "joints")
+    assert {path.name for path in out.iterdir()} == {"results.nc", *(f"{name}.png" for name in names)}
+    said = capsys.readouterr().out
+    u = dataset["forces"].values
+    for line in (
+        "mechanism     fourbar_crank_angle: x_P1, y_P1, x_P2, y_P2, theta",
+        "samples       101 from t = 0 to 0.5 s, dt = 0.005 s",
+        "status        converged",
+        f"actuator      motor: {u.min():.6g} to {u.max():.6g} N m, RMS {np.sqrt(np.mean(u**2)):.6g} N m",
+        "peak power",
+        "max sigma     motor: ",
+        "tracking      theta: error at most ",
+        "; standard deviation of the samples ",
+        "s including compilation",
+    ):
+        assert line in said
+    assert said.index("results.nc") < said.index("forces.png")
+
+
+def test_run_of_a_file_with_a_trajectory_is_inverse_dynamics(fourbar, trajectory, tmp_path, capsys):
+    text = f"mechanism: {fourbar}\ntrajectory: angle.txt\ncolumns: [t, theta]\ncovariance: true\nsigma: {{theta: 1e-6}}"
+    (tmp_path / "run.yaml").write_text(text)
+    out = tmp_path / "out"
+    args = ["run", str(tmp_path / "run.yaml"), "--actuators", "theta", "--no-plots", "--out", str(out)]
+    assert cli.main(args) == 0
+    dataset = results.load_results(out / "results.nc")
+    assert dataset.actuator.values.tolist() == ["theta"] and float(dataset["sigma"][0]) == 1e-6
+    assert [path.name for path in out.iterdir()] == ["results.nc"]
+    assert "standard deviation of the samples 1.0e-06 rad" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ([], "angle.txt:2: expected a line of names, t and coordinates, or columns=('t', …)"),
+        (
+            ["--columns", "t", "thta"],
+            "angle.txt: columns: expected names of columns; found 'thta'; did you mean 'theta'?",
+        ),
+        (
+            ["--columns", "t", "theta", "--actuators", "moter"],
+            "there is no actuator or coordinate 'moter'; did you mean",
+        ),
+        (["--columns", "t", "theta", "--sigma", "thta", "1"], "thta"),
+    ],
+)
+def test_options_of_inverse_that_cannot_be_meant_are_told(fourbar, trajectory, tmp_path, capsys, options, text):
+    assert cli.main(["inverse", fourbar, trajectory, "--out", str(tmp_path / "out"), *options]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_motion_out_of_reach_keeps_what_was_reached(configs, tmp_path, capsys):
+    (tmp_path / "far.csv").write_text("t,y_P1\n" + "".join(f"{0.01 * k},{0.05 * k}\n" for k in range(30)))
+    args = ["inverse", str(configs / "mechanisms" / "fourbar_crank_angle.yaml"), str(tmp_path / "far.csv")]
+    assert cli.main([*args, "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr()
+    assert "; the 30 samples are in" in said.err and "status        out_of_reach: " in said.out
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["results.nc"]
 
 
 @pytest.mark.slow

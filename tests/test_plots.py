@@ -16,6 +16,14 @@ def dataset(configs):
     return results.to_dataset(simulation)
 
 
+@pytest.fixture(scope="module")
+def driven(configs):
+    mechanism = fgmbs.load(configs / "mechanisms" / "fourbar_crank_angle.yaml")
+    t = np.arange(101) * 5e-3
+    motion = fgmbs.inverse_dynamics(mechanism, t, {"theta": 1.2 * (1 - np.cos(2 * t))}, covariance=True)
+    return results.to_dataset(motion)
+
+
 def texts(figure):
     return [axes.get_xlabel() for axes in figure.axes], [axes.get_ylabel() for axes in figure.axes]
 
@@ -63,6 +71,100 @@ def test_errors_are_shown_in_thousandths(dataset):
     figure = plots.error_figure(results.with_truth(dataset, truth))
     assert texts(figure)[1] == ["error of coordinates [mm]", "error of velocities [mm/s]"]
     np.testing.assert_allclose(lines(figure.axes[0])["x_P1"], 1.0)
+
+
+def test_forces_are_shown_with_their_band_and_deviation(driven):
+    upper, lower = plots.force_figure(driven).axes
+    assert upper.get_ylabel() == "torque [N·m]" and lower.get_ylabel() == "σ of torque [N·m]"
+    np.testing.assert_array_equal(lines(upper)["motor"], driven["forces"][:, 0])
+    (band,) = upper.collections
+    sigma = np.sqrt(driven["force_covariance"].values[:, 0, 0])
+    np.testing.assert_array_equal(lines(lower)["motor"], sigma)
+    low, high = driven["forces"].values[:, 0] - 2 * sigma, driven["forces"].values[:, 0] + 2 * sigma
+    edges = band.get_paths()[0].vertices[:, 1]
+    np.testing.assert_allclose([edges.min(), edges.max()], [low.min(), high.max()])
+
+
+def test_known_forces_are_shown_with_the_difference(driven):
+    known = {"t": driven.t.values[::2], "force_motor": driven["forces"].values[::2, 0] - 0.5}
+    upper, lower = plots.force_figure(results.with_truth(driven, known)).axes
+    np.testing.assert_array_equal(lines(upper)["known"], known["force_motor"])
+    assert lower.get_ylabel() == "error of torque [N·m]"
+    np.testing.assert_allclose(lines(lower)["motor"], 0.5)
+    (axes,) = plots.force_figure(driven.drop_vars("force_covariance")).axes
+    assert axes.get_xlabel() == "time [s]" and not axes.collections
+
+
+def test_forces_and_torques_have_panels_of_their_own(driven):
+    two = driven.drop_vars("force_covariance").isel(actuator=[0, 0])
+    two = two.assign_coords(actuator=["motor", "piston"], force_unit=("actuator", ["N m", "N"]))
+    assert texts(plots.force_figure(two)) == (["", "time [s]"], ["torque [N·m]", "force [N]"])
+
+
+def test_tracking_shows_what_was_desired_and_the_error(driven):
+    upper, lower = plots.tracking_figure(driven).axes
+    assert upper.get_ylabel() == "angle [rad]" and lower.get_ylabel() == "tracking error [rad]"
+    np.testing.assert_array_equal(lines(upper)["desired"], driven["desired_q"][:, 0])
+    np.testing.assert_allclose(lines(upper)["theta"], driven["q"].sel(coordinate="theta"), atol=1e-15)
+    np.testing.assert_array_equal(lines(lower)["theta"], driven["tracking_error"][:, 0])
+
+
+def test_jumps_are_marked(driven):
+    jumps = driven["jumps"].copy(deep=True)
+    jumps[40] = True
+    axes = plots.force_figure(driven.assign(jumps=jumps)).axes[0]
+    (line,) = [line for line in axes.lines if line.get_label() == "acceleration jumps"]
+    assert line.get_xdata()[0] == driven.t[40]
+
+
+def as_point(dataset):
+    """A dataset in which x and y of P2 are desired."""
+    names = ["x_P2", "y_P2"]
+    two = dataset.isel(desired=[0, 0]).assign_coords(desired=names, desired_unit=("desired", ["m", "m"]))
+    error = two["tracking_error"] * 0 + 0.1
+    return two.assign(desired_q=error * 0 + dataset["q"].sel(coordinate=names).values - 0.1, tracking_error=error)
+
+
+def test_paths_of_desired_points_are_shown_in_the_plane(driven):
+    assert plots.desired_points(driven) == {}
+    dataset = as_point(driven)
+    assert plots.desired_points(dataset) == {"P2": ("x_P2", "y_P2")}
+    assert plots.desired_points(dataset.assign_coords(desired=["x3", "y3"])) == {"3": ("x3", "y3")}
+    (axes,) = plots.path_figure(dataset).axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("x [m]", "y [m]")
+    np.testing.assert_allclose(lines(axes)["path of P2"], driven["q"].sel(coordinate="y_P2"))
+    np.testing.assert_allclose(lines(axes)["desired"], driven["q"].sel(coordinate="y_P2") - 0.1)
+
+
+def test_power_shows_where_the_work_goes(driven):
+    upper, lower = plots.power_figure(driven).axes
+    np.testing.assert_array_equal(lines(upper)["motor"], driven["motor_power"][:, 0])
+    shown = lines(lower)
+    assert list(shown) == ["work of the actuators", "energy gained"]
+    # The difference is the trapezoidal rule's.
+    np.testing.assert_allclose(shown["work of the actuators"], shown["energy gained"], atol=2e-3)
+    lossy = driven.assign(power=driven["power"] - 1.0)
+    np.testing.assert_allclose(
+        lines(plots.power_figure(lossy).axes[1])["work of dampers, forces"], -driven.t, atol=1e-12
+    )
+
+
+def test_joints_show_the_largest_forces_once(driven):
+    (axes,) = plots.joint_figure(driven).axes
+    shown = lines(axes)
+    # Of the two bodies at a joint of two, one is shown.
+    assert {name.split(" on ")[0] for name in shown} == {"A", "P1", "P2", "B"} and len(shown) == 4
+    size = np.linalg.norm(driven["joint_forces"].sel(pin="crank@A"), axis=-1)
+    np.testing.assert_array_equal(shown["A on crank"], size)
+    peaks = [force.max() for force in shown.values()]
+    assert peaks == sorted(peaks, reverse=True)
+
+
+def test_all_figures_of_a_driven_motion_can_be_drawn_from_the_file(driven, tmp_path):
+    results.write(as_point(driven), tmp_path / "results.nc")
+    paths = plots.save_all(results.load_results(tmp_path / "results.nc"), tmp_path)
+    names = ["mechanism", "motion", "constraints", "energy", "forces", "power", "tracking", "path", "joints"]
+    assert [path.name for path in paths] == [f"{name}.png" for name in names]
 
 
 def test_all_figures_can_be_drawn_from_the_file(dataset, tmp_path):

@@ -1,4 +1,4 @@
-"""Experiments: what to simulate, how, and where the results go; one model for files and the command line."""
+"""Experiments: what to compute, how, and where the results go; one model of each for files and the command line."""
 
 import math
 import os
@@ -27,12 +27,25 @@ Number = Annotated[float, BeforeValidator(_number)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
-class Settings(BaseModel):
-    """How to simulate, and where the results go."""
+class Output(BaseModel):
+    """Where the results go."""
 
     # Types only, so that the command line has its own words for them; `limits` checks the values.
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    out: str = "results"
+    """Folder for the results, relative to the working folder."""
+    overwrite: Flag = False
+    """Write into the folder although something is there."""
+    plots: Flag = True
+    """Draw the figures."""
+    animate: Flag = False
+    """Also draw an animation (GIF)."""
+
+
+class Settings(Output):
+    """How to simulate, and where the results go."""
 
     dt: Number = 1e-3
     """Time step [s]."""
@@ -56,14 +69,23 @@ class Settings(BaseModel):
     """Velocities of the start by coordinate name [m/s, rad/s]."""
     truth: str | None = None
     """Table of a known motion to compare with, see `read_truth`."""
-    out: str = "results"
-    """Folder for the results, relative to the working folder."""
-    overwrite: Flag = False
-    """Write into the folder although something is there."""
-    plots: Flag = True
-    """Draw the figures."""
-    animate: Flag = False
-    """Also draw an animation (GIF)."""
+
+
+class InverseSettings(Output):
+    """How to find the forces of a desired motion, and where the results go."""
+
+    columns: tuple[str, ...] | None = None
+    """Names of the columns of the trajectory, for a table without a line of names: t and coordinates."""
+    actuators: tuple[str, ...] | None = None
+    """Actuators, or coordinates that a force acts on; by default all actuators of the mechanism."""
+    effort: dict[str, Number] = {}
+    """Scale of the force of each actuator, where there are more than the motion needs [N, N·m]."""
+    sigma: dict[str, Number] = {}
+    """Standard deviations of desired coordinates given by samples; by default found from these [m, rad]."""
+    start: dict[str, Number] = {}
+    """Coordinates near which the first sample is assembled, by name; as drawn by default [m, rad]."""
+    covariance: Flag = False
+    """Also compute the covariance of the forces for the noise of the desired motion."""
 
 
 class Experiment(Settings):
@@ -73,7 +95,19 @@ class Experiment(Settings):
     """Mechanism file."""
 
 
-def read_experiment(path: str | os.PathLike[str]) -> Experiment:
+class InverseExperiment(InverseSettings):
+    """An inverse dynamics experiment, told by its key `trajectory`. Paths as in `Experiment`."""
+
+    mechanism: str
+    """Mechanism file."""
+    trajectory: str
+    """Table of the desired motion, see `fgmbs.read_motion`."""
+
+
+_PATHS = ("mechanism", "truth", "trajectory")
+
+
+def read_experiment(path: str | os.PathLike[str]) -> Experiment | InverseExperiment:
     """The experiment of a YAML file, its paths made relative to the working folder.
 
     Raises:
@@ -89,11 +123,11 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
     except OSError as error:
         raise DescriptionError([f"{path}: expected an experiment file; found: {error.strerror}"]) from None
     experiment = parse_experiment(text, source=str(path))
-    here = {key: str(path.parent / value) for key in ("mechanism", "truth") if (value := getattr(experiment, key))}
+    here = {key: str(path.parent / value) for key in _PATHS if (value := getattr(experiment, key, None))}
     return experiment.model_copy(update=here)
 
 
-def parse_experiment(text: str, source: str = "<string>") -> Experiment:
+def parse_experiment(text: str, source: str = "<string>") -> Experiment | InverseExperiment:
     """The experiment of a YAML text; see `read_experiment`.
 
     Args:
@@ -103,17 +137,19 @@ def parse_experiment(text: str, source: str = "<string>") -> Experiment:
     found = list(located.faults)
     experiment = None
     if isinstance(located.data, Mapping):
+        model = InverseExperiment if "trajectory" in located.data else Experiment
         try:
-            experiment = Experiment.model_validate(located.data)
+            experiment = model.model_validate(located.data)
         except ValidationError as failure:
-            found += [_fault(error) for error in failure.errors()]
+            found += [_fault(error, model) for error in failure.errors()]
             bad = {error["loc"][0] for error in failure.errors()}
-            # Check what is left too, so that all faults are told at once; a duration needs its dt.
-            left = {"mechanism": ""} | {key: value for key, value in located.data.items() if key not in bad}
-            more = limits(Experiment.model_validate(left))
-            found += more if "dt" not in bad else [fault for fault in more if fault.path != ("duration",)]
+            if model is Experiment:  # check what is left too, so that all faults are told at once
+                left = {"mechanism": ""} | {key: value for key, value in located.data.items() if key not in bad}
+                more = limits(Experiment.model_validate(left))
+                # A duration needs its dt.
+                found += more if "dt" not in bad else [fault for fault in more if fault.path != ("duration",)]
         else:
-            found += limits(experiment)
+            found += limits(experiment) if isinstance(experiment, Experiment) else []
     elif not found:
         found.append(Fault((), f"expected a mapping of (mechanism, duration, …); found {plain(located.data)}"))
     if found or experiment is None:
@@ -143,9 +179,9 @@ def limits(settings: Settings) -> list[Fault]:
     return found
 
 
-def _fault(error: Any) -> Fault:
+def _fault(error: Any, model: type[Experiment | InverseExperiment]) -> Fault:
     path, kind = error["loc"], error["type"]
-    field = Experiment.model_fields.get(str(path[0]))
+    field = model.model_fields.get(str(path[0]))
     found = plain(error["input"])
     expected = {
         "missing": "the path of a mechanism file",
@@ -153,11 +189,11 @@ def _fault(error: Any) -> Fault:
         "int_type": "an integer",
         "bool_type": "true or false",
         "tuple_type": "a list of names",
-        "dict_type": "a mapping from coordinate names to numbers",
+        "dict_type": f"a mapping from {'actuator' if path[0] == 'effort' else 'coordinate'} names to numbers",
     }.get(kind, error["msg"])
     if kind == "extra_forbidden":
-        key = str(path[-1])
-        return Fault(path, f"expected no key '{key}' here{nearest(key, Experiment.model_fields, 'keys')}", of_key=True)
+        key, keys = str(path[-1]), dict.fromkeys([*model.model_fields, "trajectory"])
+        return Fault(path, f"expected no key '{key}' here{nearest(key, keys, 'keys')}", of_key=True)
     if kind == "missing":
         return Fault(path, f"expected {expected}; found no key '{path[-1]}'")
     if kind == "literal_error" and field is not None:

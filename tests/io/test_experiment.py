@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from fgmbs.errors import DescriptionError
-from fgmbs.io.experiment import Experiment, Settings, limits, parse_experiment, read_experiment
+from fgmbs.io.experiment import (
+    Experiment,
+    InverseExperiment,
+    Settings,
+    limits,
+    parse_experiment,
+    read_experiment,
+)
 from fgmbs.io.truth import read_truth
 
 
@@ -22,6 +29,9 @@ def test_every_shipped_experiment_can_be_meant(configs):
     for path in paths:
         experiment = read_experiment(path)
         assert Path(experiment.mechanism).is_file()
+        assert isinstance(experiment, InverseExperiment) == ("inverse" in path.name)
+        if isinstance(experiment, InverseExperiment):
+            assert Path(experiment.trajectory).is_file()
 
 
 def test_defaults_are_the_main_job_of_the_paper():
@@ -42,6 +52,33 @@ def test_paths_are_relative_to_the_file(tmp_path):
     assert experiment.out == "c"
 
 
+def test_a_trajectory_makes_it_inverse_dynamics(tmp_path):
+    text = "mechanism: a.yaml\ntrajectory: b.csv\ncolumns: [t, theta]\neffort: {motor: 2}\ncovariance: true\n"
+    assert parse_experiment(text) == InverseExperiment(
+        mechanism="a.yaml", trajectory="b.csv", columns=("t", "theta"), effort={"motor": 2.0}, covariance=True
+    )
+    (tmp_path / "run.yaml").write_text(text)
+    experiment = read_experiment(tmp_path / "run.yaml")
+    assert (experiment.mechanism, experiment.trajectory) == (str(tmp_path / "a.yaml"), str(tmp_path / "b.csv"))
+
+
+def test_all_faults_of_inverse_dynamics_are_told_at_once():
+    keys = ", ".join(InverseExperiment.model_fields)
+    assert faults_of("trajectory: 3\ncolumns: theta\ndt: 1e-3\neffort: 2\nsigma: {theta: x}\ncovariance: 1\n") == [
+        "run.yaml:1:1: mechanism: expected the path of a mechanism file; found no key 'mechanism'",
+        "run.yaml:1:13: trajectory: expected a text; found 3",
+        "run.yaml:2:10: columns: expected a list of names; found 'theta'",
+        f"run.yaml:3:1: dt: expected no key 'dt' here; known keys: {keys}",
+        "run.yaml:4:9: effort: expected a mapping from actuator names to numbers; found 2",
+        "run.yaml:5:16: sigma.theta: expected a number; found 'x'",
+        "run.yaml:6:13: covariance: expected true or false; found 1",
+    ]
+    assert (
+        "run.yaml:1:1: trajectry: expected no key 'trajectry' here; did you mean 'trajectory'?"
+        in faults_of("trajectry: a.csv\nmechanism: b")[0]
+    )
+
+
 def test_all_faults_are_told_at_once_in_the_order_of_the_file():
     assert faults_of(
         "dt: heavy\nwindow: 1\ncoordinates: dependend\nwindw: 3\nplots: 1\nstart: {theta: x}\nindependent: q\n"
@@ -57,7 +94,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file():
     ]
 
 
-KEYS = ", ".join(Experiment.model_fields)
+KEYS = ", ".join([*Experiment.model_fields, "trajectory"])
 
 
 @pytest.mark.parametrize(

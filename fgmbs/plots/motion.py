@@ -1,0 +1,91 @@
+"""Figures of motions: coordinates, errors, constraints, energy."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fgmbs.plots.style import COLOURS, GREY, legend, new_figure, one_motion, plot_columns, widen
+from fgmbs.results import energy_drift, errors
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+
+@one_motion
+def motion_figure(dataset: "xr.Dataset") -> "Figure":
+    """Coordinates and velocities over time, lengths and angles apart."""
+    units = list(dict.fromkeys(dataset.unit.values))
+    figure = new_figure((9.6, 3.2 * len(units)))
+    for row, unit in enumerate(units):
+        which = dataset.unit.values == unit
+        names = dataset.coordinate.values[which]
+        word = "position" if unit == "m" else "angle"
+        left, right = (figure.add_subplot(len(units), 2, 2 * row + k) for k in (1, 2))
+        plot_columns(left, dataset.t.values, dataset["q"].values[:, which], names)
+        plot_columns(right, dataset.t.values, dataset["dq"].values[:, which], names)
+        left.set(xlabel="time [s]", ylabel=f"{word} [{unit}]")
+        right.set(xlabel="time [s]", ylabel=f"{'velocity' if unit == 'm' else 'angular velocity'} [{unit}/s]")
+        for axes in (left, right):
+            widen(axes)
+        legend(right)
+    return figure
+
+
+@one_motion
+def error_figure(dataset: "xr.Dataset") -> "Figure":
+    """Coordinates and velocities less those of the known motion, over time."""
+    known = ~np.isnan(dataset["truth_q"].values).all(axis=0)
+    difference = errors(dataset)
+    names = dataset.coordinate.values[known]
+    figure = new_figure((9.6, 3.2))
+    small = [f"m{unit}" for unit in dict.fromkeys(dataset.unit.values[known])]
+    units = {"q": ", ".join(small), "dq": ", ".join(f"{unit}/s" for unit in small)}
+    for place, (name, unit) in enumerate(units.items(), 1):
+        axes = figure.add_subplot(1, 2, place)
+        plot_columns(axes, difference.t.values, 1e3 * difference[name].values[:, known], names)
+        axes.set(xlabel="time [s]", ylabel=f"error of {'coordinates' if name == 'q' else 'velocities'} [{unit}]")
+    legend(axes)
+    return figure
+
+
+@one_motion
+def constraint_figure(dataset: "xr.Dataset") -> "Figure":
+    """How well the constraints hold, on a logarithmic axis."""
+    figure = new_figure((6.4, 3.6))
+    axes = figure.add_subplot()
+    for name, label, colour in (
+        ("constraint_norm", "positions  ‖Φ(q, t)‖ [m², m, rad]", COLOURS[0]),
+        ("velocity_constraint_norm", "velocities  ‖dΦ/dt‖ [m²/s, m/s, rad/s]", COLOURS[1]),
+    ):
+        norm = dataset[name].values
+        axes.plot(dataset.t.values, np.where(norm > 0, norm, np.nan), color=colour, linewidth=1.0, label=label)
+    norms = np.concatenate([line.get_ydata() for line in axes.lines])
+    axes.set_yscale("log")
+    if np.isfinite(norms).any():  # the start holds far better than the rest and would stretch the axis
+        axes.set_ylim(bottom=0.3 * np.nanquantile(norms, 0.005))
+    axes.set(xlabel="time [s]", ylabel="norm of the constraints")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=1, borderaxespad=0.2)
+    return figure
+
+
+@one_motion
+def energy_figure(dataset: "xr.Dataset") -> "Figure":
+    """Kinetic, potential and total energy, and how far they are out of balance."""
+    figure = new_figure((6.4, 5.2))
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    t, kinetic, potential = (dataset[name].values for name in ("t", "kinetic", "potential"))
+    potential = potential - potential[0]  # its zero is arbitrary and may be far away
+    upper.plot(t, kinetic, color=COLOURS[0], label="kinetic")
+    upper.plot(t, potential, color=COLOURS[1], linestyle="--", label="potential, from the start")
+    upper.plot(t, kinetic + potential, color=COLOURS[6], linestyle="-.", label="total")
+    upper.set(ylabel="energy [J]")
+    upper.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+    lower.plot(t, energy_drift(dataset), color=COLOURS[2])
+    driven, actuated = dataset.attrs["driven"], "motor_power" in dataset
+    lower.set(xlabel="time [s]", ylabel=f"{'gain' if driven else 'drift'} [J]")
+    work = f"the work of {'actuators, ' * actuated}dampers, forces"
+    known = "that of the start, put in by the motors" if driven else f"that of the start and {work}"
+    lower.set_title(f"total energy less {known}", color=GREY)
+    lower.ticklabel_format(axis="y", scilimits=(-2, 3), useMathText=True)
+    return figure

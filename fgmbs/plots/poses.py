@@ -1,0 +1,103 @@
+"""Drawings of the mechanism itself."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fgmbs.plots.style import GREY, legend, look, new_figure, one_motion
+from fgmbs.results import written_whole
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MOST_FRAMES = 200
+_FRAMES_PER_SECOND = 25
+_POSES = 7
+"""Poses that the drawing shows besides the first."""
+
+
+@one_motion
+def mechanism_figure(dataset: "xr.Dataset") -> "Figure":
+    """The mechanism at the start and, faded, on its way, with the paths of its points."""
+    figure = new_figure((6.4, 5.6))
+    axes = _stage(figure, dataset)
+    position = dataset["position"].values
+    moving = ~dataset["fixed"].values
+    for place, (name, path) in enumerate(
+        zip(dataset.point.values[moving], np.moveaxis(position[:, moving], 1, 0), strict=True)
+    ):
+        colour, style = look(place)
+        axes.plot(*path.T, color=colour, linestyle=style, linewidth=1.0, zorder=2, label=f"path of {name}")
+    poses = np.linspace(0, len(position) - 1, _POSES + 1).astype(int).tolist()
+    for k, step in enumerate(poses[1:]):
+        _draw(axes, dataset, step, alpha=0.10 + 0.10 * (k + 1) / _POSES)
+    _draw(axes, dataset, 0, alpha=1.0)
+    t = dataset.t.values
+    axes.set_title(f"{dataset.attrs['name']}: pose at t = {t[0]:g} s, faded every {t[poses[1]] - t[0]:.3g} s")
+    legend(axes)
+    return figure
+
+
+@one_motion
+def animation(dataset: "xr.Dataset", path: str | Path) -> None:
+    """Writes the motion as a GIF, in real time unless it is longer than 8 s."""
+    from matplotlib.animation import FuncAnimation, PillowWriter
+
+    figure = new_figure((5.6, 5.0))
+    axes = _stage(figure, dataset)
+    t, position = dataset.t.values, dataset["position"].values
+    count = int(np.clip((t[-1] - t[0]) * _FRAMES_PER_SECOND + 1, 2, _MOST_FRAMES))
+    moving = np.flatnonzero(~dataset["fixed"].values)
+    trails = [axes.plot([], [], color=look(k)[0], linewidth=1.0, zorder=2)[0] for k in range(len(moving))]
+    drawn: list = []
+
+    def frame(step: int):
+        for artist in drawn:
+            artist.remove()
+        drawn[:] = _draw(axes, dataset, step, alpha=1.0)
+        for trail, point in zip(trails, moving, strict=True):
+            trail.set_data(*position[: step + 1, point].T)
+        axes.set_title(f"{dataset.attrs['name']}: t = {t[step]:.2f} s")
+
+    steps = np.linspace(0, len(t) - 1, count).astype(int).tolist()
+    film = FuncAnimation(figure, frame, steps, init_func=lambda: None)
+    with written_whole(Path(path)) as temporary:
+        film.save(temporary, PillowWriter(fps=_FRAMES_PER_SECOND), dpi=80)
+
+
+def _stage(figure: "Figure", dataset: "xr.Dataset") -> "Axes":
+    """Axes in metres that hold the whole motion, with the supports."""
+    axes = figure.add_subplot()
+    position = dataset["position"].values.reshape(-1, 2)
+    position = position[np.isfinite(position).all(axis=1)]
+    low, high = position.min(axis=0), position.max(axis=0)
+    margin = 0.08 * max(*(high - low), 1e-9)
+    axes.set_aspect("equal")
+    axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin))
+    axes.set(xlabel="x [m]", ylabel="y [m]")
+    supports = dataset["position"].values[0, dataset["fixed"].values]
+    axes.plot(*supports.T, "^", color=GREY, markersize=11, markeredgecolor="black", zorder=5, clip_on=False)
+    return axes
+
+
+def _draw(axes: "Axes", dataset: "xr.Dataset", step: int, alpha: float) -> list:
+    """Draws the bodies of one pose: two points as a rod, more as a plate."""
+    points = dataset["position"].values[step]
+    if not np.isfinite(points).all():
+        return []
+    artists = []
+    for indices in json.loads(dataset.attrs["bodies"]).values():
+        corners = points[indices]
+        if len(indices) > 2:
+            x, y = (corners - corners.mean(axis=0)).T
+            corners = corners[np.argsort(np.arctan2(y, x))]
+            artists += axes.fill(*corners.T, facecolor="#BBBBBB", edgecolor="none", alpha=0.6 * alpha, zorder=3)
+            corners = np.concatenate([corners, corners[:1]])
+        artists += axes.plot(*corners.T, color="#333333", linewidth=3.0, alpha=alpha, solid_capstyle="round", zorder=3)
+    moving = points[~dataset["fixed"].values]
+    artists += axes.plot(*moving.T, "o", color="white", markeredgecolor="#333333", markersize=5, alpha=alpha, zorder=4)
+    return artists

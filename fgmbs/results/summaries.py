@@ -1,0 +1,74 @@
+"""What a dataset says, in a few lines of text."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fgmbs.results.comparison import energy_drift, rmse
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def simulation_summary(dataset: "xr.Dataset", seconds_per_step: float | None = None) -> str:
+    """How a simulation went, in a few lines."""
+    dt = float(dataset.t[1] - dataset.t[0]) if dataset.sizes["step"] > 1 else float("nan")
+    iterations = dataset["iterations"].values
+    drift = np.max(np.abs(energy_drift(dataset)))
+    largest = float(dataset["kinetic"].max())
+    lines = [
+        ("mechanism", _mechanism(dataset)),
+        ("steps", f"{dataset.sizes['step']} up to t = {float(dataset.t[-1]):g} s, dt = {dt:g} s"),
+        ("status", dataset.attrs["status"]),
+        ("iterations", f"{iterations.mean():.2f} per step, at most {iterations.max()}"),
+        ("max |Phi|", f"{float(dataset['constraint_norm'].max()):.2e}"),
+    ]
+    if not dataset.attrs["driven"]:  # else the motor's work is missing from the balance
+        relative = f" ({drift / largest:.2e} of the largest kinetic energy)" if largest > 0 else ""
+        lines.append(("energy drift", f"{drift:.2e} J{relative}"))
+    if "truth_q" in dataset:
+        lines += [(f"RMSE {key}", f"{value:.3e}") for key, value in rmse(dataset).items()]
+    if seconds_per_step is not None:
+        lines.append(("time", f"{seconds_per_step * 1e6:.1f} µs per step after compilation"))
+    return _table(lines)
+
+
+def driven_summary(dataset: "xr.Dataset", seconds: float | None = None) -> str:
+    """What inverse dynamics found, in a few lines."""
+    t, forces, power = (dataset[name].values for name in ("t", "forces", "motor_power"))
+    steps = np.diff(t)
+    uniform = np.ptp(steps) < 1e-6 * steps.mean()
+    dt = f"{steps.mean():g} s" if uniform else f"{steps.min():g} to {steps.max():g} s"
+    lines = [
+        ("mechanism", _mechanism(dataset)),
+        ("samples", f"{len(t)} from t = {t[0]:g} to {t[-1]:g} s, dt = {dt}"),
+        ("status", dataset.attrs["status"]),
+    ]
+    for name, unit, u, p in zip(dataset.actuator.values, dataset.force_unit.values, forces.T, power.T, strict=True):
+        rms, peak = np.sqrt(np.mean(u**2)), np.argmax(np.abs(p))
+        lines.append(("actuator", f"{name}: {u.min():.6g} to {u.max():.6g} {unit}, RMS {rms:.6g} {unit}"))
+        lines.append(("", f"peak power {p[peak]:.5g} W at t = {t[peak]:.6g} s"))
+    if "force_covariance" in dataset:
+        largest = np.sqrt(np.diagonal(dataset["force_covariance"].values, axis1=1, axis2=2)).max(axis=0)
+        for name, unit, sigma in zip(dataset.actuator.values, dataset.force_unit.values, largest, strict=True):
+            lines.append(("max sigma", f"{name}: {sigma:.2e} {unit}"))
+    for k, (name, unit) in enumerate(zip(dataset.desired.values, dataset.desired_unit.values, strict=True)):
+        error, sigma = np.abs(dataset["tracking_error"].values[:, k]).max(), float(dataset["sigma"][k])
+        found = f"; standard deviation of the samples {sigma:.1e} {unit}" if sigma > 0 else ""
+        lines.append(("tracking", f"{name}: error at most {error:.1e} {unit}{found}"))
+    if len(jumps := t[dataset["jumps"].values.any(axis=1)]):
+        shown = ", ".join(f"{time:g}" for time in jumps[:8]) + ", …" * (len(jumps) > 8)
+        lines.append(("jumps", f"the desired acceleration jumps after t = {shown} s"))
+    lines.append(("max |Phi|", f"{float(dataset['constraint_norm'].max()):.2e}"))
+    if seconds is not None:
+        lines.append(("time", f"{seconds:.3g} s including compilation"))
+    return _table(lines)
+
+
+def _mechanism(dataset: "xr.Dataset") -> str:
+    names = dataset.coordinate.values
+    return f"{dataset.attrs['name']}: {', '.join(names[:8])}{', …' * (len(names) > 8)}"
+
+
+def _table(lines: list[tuple[str, str]]) -> str:
+    return "\n".join(f"{name:<13} {text}" for name, text in lines)
