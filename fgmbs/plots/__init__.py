@@ -51,7 +51,7 @@ def save_all(dataset: "xr.Dataset", folder: str | Path, animate: bool = False) -
     for name, draw in functions.items():
         paths.append(Path(folder) / name)
         with written_whole(paths[-1]) as temporary:
-            draw(dataset).savefig(temporary, dpi=_DOTS_PER_INCH)
+            draw(dataset).savefig(temporary, dpi=_DOTS_PER_INCH, bbox_inches="tight")
     if animate:
         paths.append(Path(folder) / "animation.gif")
         animation(dataset, paths[-1])
