@@ -83,9 +83,9 @@ def figure_of(mechanism: fgmbs.PlanarMechanism, design: dict, dataset: xr.Datase
     torque, way, stage = (figure.add_subplot(place) for place in (grid[0, :], grid[1, 0], grid[1, 1]))
     for place, name in enumerate(dataset.weights.values):
         torque.plot(dataset.t, dataset["torque"].sel(weights=name), color=plots.COLOURS[place], label=name)
-    torque.set(title="(a) torque of the motor", xlabel="time [s]", ylabel="torque [N m]")
+    torque.set(title="(a) torque of the motor", xlabel="time [s]", ylabel="torque [N·m]")
     torque.margins(x=0)
-    way.plot(dataset.step, dataset["peak"], color="black", label="largest torque [N m]")
+    way.plot(dataset.step, dataset["peak"], color="black", label="largest torque [N·m]")
     for place, name in enumerate(("m_crank", "m_rocker"), 2):
         way.plot(dataset.step, dataset[name], color=plots.COLOURS[place], label=f"{name} [kg]")
     way.set(title="(b) on the way", xlabel="step of Adam", ylim=(0, None))
@@ -99,13 +99,13 @@ def figure_of(mechanism: fgmbs.PlanarMechanism, design: dict, dataset: xr.Datase
         weight = pivot - arm * (end - pivot) / np.linalg.norm(end - pivot)
         stage.plot(*np.stack([weight, pivot]).T, color="#333333", linewidth=3)
         stage.plot(*weight, "o", color=plots.COLOURS[place], markersize=4 * np.sqrt(mass), zorder=3)
-        stage.annotate(f"{mass:.1f} kg at {arm:.2f} m", weight, (0, -32), textcoords="offset points", ha="center")
+        stage.annotate(f"{mass:.1f} kg at {arm:.2f} m", weight, (0, -28), textcoords="offset points", ha="center")
     stage.plot(*points.T, "o-", color="#333333", linewidth=3, markerfacecolor="white", zorder=4)
     stage.plot(*points[[0, 3]].T, "^", color="#666666", markersize=11, zorder=5)
     stage.set(aspect="equal", xlabel="x [m]", ylabel="y [m]", title="(c) counterweights")
-    stage.margins(0.2)
-    for axes in (torque, way):
-        axes.legend(loc="upper right", framealpha=0.9)
+    stage.set(xlim=(-1.5, 5.7), ylim=(-1.6, 3.0))
+    torque.legend(loc="upper center", framealpha=0.9)
+    way.legend(loc="upper right", framealpha=0.9)
     for axes in (torque, way, stage):
         axes.grid(True, alpha=0.3)
     return figure
@@ -124,7 +124,7 @@ def main(steps: int = 200, rate: float = 0.1, out: Path = Path("results/counterw
         updates, state = adam.update(cost_and_gradient(x)[1], state)
         x = optax.apply_updates(x, updates)
     design = {name: float(value) for name, value in design_of(x).items()}
-    print("| weights | m_crank [kg] | r_crank [m] | m_rocker [kg] | r_rocker [m] | largest torque [N m] |")
+    print("| weights | m_crank [kg] | r_crank [m] | m_rocker [kg] | r_rocker [m] | largest torque [N·m] |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     torques = {}
     for name, values in (("none", NONE), ("at the start", START), ("by gradient", design)):

@@ -53,7 +53,7 @@ def figure_of(mechanism: fgmbs.PlanarMechanism, motion: fgmbs.DrivenMotion) -> F
         if name.startswith("crank"):
             look = {"color": plots.COLOURS["crank_r" in name], "linestyle": "-" if "base" in name else "--"}
             force.plot(t, np.linalg.norm(motion.joint_forces[:, k], axis=-1), **look, label=name)
-    torque.set(title="(b) torques of the motors", ylabel="torque [N m]")
+    torque.set(title="(b) torques of the motors", ylabel="torque [N·m]")
     force.set(title="(c) forces on the cranks", ylabel="force [N]", xlabel="time [s]")
     power.set(title="(d) powers of the motors", ylabel="power [W]", xlabel="time [s]")
     for axes in (drawing, torque, force, power):
@@ -78,7 +78,7 @@ def main(lap: float = 2.0, dt: float = 1e-3, out: Path = Path("results/five_bar"
     print(f"energy less work of motors {np.abs(energy - energy[0] - work).max():.1e} J at most")
     for k, name in enumerate(motion.actuator_names):
         largest = [np.abs(values[:, k]).max() for values in (motion.forces, motion.motor_power)]
-        print(f"{name:<26} {largest[0]:.3f} N m, {largest[1]:.3f} W at most")
+        print(f"{name:<26} {largest[0]:.3f} N·m, {largest[1]:.3f} W at most")
     for k, name in enumerate(motion.joint_names):
         print(f"{name:<26} {np.linalg.norm(motion.joint_forces[:, k], axis=-1).max():.2f} N at most")
     motion.save(out / "results.nc")

@@ -42,7 +42,7 @@ def figure_9(case: Case, motion: fgmbs.DrivenMotion) -> Figure:
     angle.set(ylabel="crank angle [°]", title="(a) crank angle")
     torque.plot(t, motion.forces[:, 0], color=blue)
     torque.plot(t, case.adams[:, 0], ":", color=orange, linewidth=2, label="ADAMS")
-    torque.set(ylabel="torque of the motor [N m]", title="(b) torque of the motor at the crank")
+    torque.set(ylabel="torque of the motor [N·m]", title="(b) torque of the motor at the crank")
     for axes, scale, adams, ours in (
         (tracking, 1e6, np.rad2deg(case.adams_angle) - desired, reached - desired),
         (error, 1e3, case.adams[:, 0] - exact, np.asarray(motion.forces[:, 0]) - exact),
@@ -51,7 +51,7 @@ def figure_9(case: Case, motion: fgmbs.DrivenMotion) -> Figure:
         axes.plot(t, scale * ours, color=blue, linewidth=0.8)
         axes.set(xlabel="time [s]")
     tracking.set(ylabel="error of the crank angle [µ°]", title="(c) tracking error")
-    error.set(ylabel="torque less exact torque [mN m]", title="(d) error of the torque")
+    error.set(ylabel="torque less exact torque [mN·m]", title="(d) error of the torque")
     for axes in (angle, torque, tracking, error):
         axes.grid(True, alpha=0.3)
         axes.margins(x=0)
@@ -75,8 +75,8 @@ def main(repeats: int = 7, out: Path = Path("results/inverse_fourbar")) -> None:
         torques = (rms(error), np.abs(error).max(), error[0], error[-1])
         tracking = np.abs(motion.tracking_error).max()
         print(f"| {name} | {to_adams:.3f} | " + " | ".join(f"{x:.3g}" for x in torques) + f" | {tracking:.2g} |")
-    print(f"torques in mN m, exact ones from {exact.min():.2f} to {exact.max():.2f} N m; ADAMS is ", end="")
-    print(f"{1e3 * rms(case.adams[:, 0] - exact):.3f} mN m from exact\n")
+    print(f"torques in mN·m, exact ones from {exact.min():.2f} to {exact.max():.2f} N m; ADAMS is ", end="")
+    print(f"{1e3 * rms(case.adams[:, 0] - exact):.3f} mN·m from exact\n")
     seconds = median_seconds(
         lambda: jax.block_until_ready(fgmbs.inverse_dynamics(case.mechanism, case.t, case.angles)), repeats
     )

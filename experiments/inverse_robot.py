@@ -61,11 +61,11 @@ def figure_12(case: Case, motion: fgmbs.DrivenMotion) -> Figure:
         torque, adams_error, error = axes[:, k]
         torque.plot(case.t, case.adams[:, k], color=orange, linewidth=0.8, label="ADAMS")
         torque.plot(case.t, ours[:, k], color=blue, label="fgmbs")
-        torque.set(title=f"({'ab'[k]}) torque of {name}", ylabel="torque [N m]")
+        torque.set(title=f"({'ab'[k]}) torque of {name}", ylabel="torque [N·m]")
         adams_error.plot(case.t, case.adams[:, k] - exact[:, k], color=orange, linewidth=0.8)
-        adams_error.set(title=f"({'cd'[k]}) ADAMS less exact", ylabel="error [N m]")
+        adams_error.set(title=f"({'cd'[k]}) ADAMS less exact", ylabel="error [N·m]")
         error.plot(case.t, 1e3 * (ours[:, k] - exact[:, k]), color=blue, linewidth=0.8)
-        error.set(title=f"({'ef'[k]}) fgmbs less exact", xlabel="time [s]", ylabel="error [mN m]")
+        error.set(title=f"({'ef'[k]}) fgmbs less exact", xlabel="time [s]", ylabel="error [mN·m]")
         for one in axes[:, k]:
             one.grid(True, alpha=0.3)
             one.margins(x=0)
@@ -87,7 +87,7 @@ def main(repeats: int = 7, out: Path = Path("results/inverse_robot")) -> None:
         "foot": {"point:foot_l": foot_path},
         "function": {"point:foot_l": polyline(CORNERS, TIMES)},
     }
-    print("| given by | RMSE to ADAMS [N m] | error far from jumps: RMS, largest | first, last | foot [mm], corner |")
+    print("| given by | RMSE to ADAMS [N·m] | error far from jumps: RMS, largest | first, last | foot [mm], corner |")
     print("| --- | ---: | ---: | ---: | ---: |")
     found, feet = {}, {}
     for name, desired in given.items():
@@ -102,8 +102,8 @@ def main(repeats: int = 7, out: Path = Path("results/inverse_robot")) -> None:
             f"| {error[0].max():.2g}, {error[-1].max():.2g} | {off.max():.2g}, {corner:.2g} |"
         )
     adams = [rms(case.adams[:, k] - exact[:, k]) for k in (0, 1)]
-    print(f"errors to exact in mN m, far: {1e3 * JUMP_MARGIN:.0f} ms and more; ADAMS is ", end="")
-    print(f"{adams[0]:.3f}, {adams[1]:.3f} N m from exact\n")
+    print(f"errors to exact in mN·m, far: {1e3 * JUMP_MARGIN:.0f} ms and more; ADAMS is ", end="")
+    print(f"{adams[0]:.3f}, {adams[1]:.3f} N·m from exact\n")
     seconds = median_seconds(
         lambda: jax.block_until_ready(fgmbs.inverse_dynamics(case.mechanism, case.t, case.angles)), repeats
     )

@@ -42,9 +42,9 @@ def figure_of(motions: dict[str, fgmbs.DrivenMotion]) -> Figure:
         for k, motor in enumerate(motion.actuator_names):
             axes[int(motor == "motor_rocker")].plot(motion.t, motion.forces[:, k], **look)
         axes[2].plot(motion.t, (motion.forces**2).sum(axis=1), **look)
-    axes[0].set(title="(a) motor at the crank", ylabel="torque [N m]")
-    axes[1].set(title="(b) motor at the rocker", ylabel="torque [N m]")
-    axes[2].set(title="(c) sum of squares, least for both at 1 : 1", ylabel="Σ u² [(N m)²]", xlabel="time [s]")
+    axes[0].set(title="(a) motor at the crank", ylabel="torque [N·m]")
+    axes[1].set(title="(b) motor at the rocker", ylabel="torque [N·m]")
+    axes[2].set(title="(c) sum of squares, least for both at 1 : 1", ylabel="Σ u² [(N·m)²]", xlabel="time [s]")
     for one in axes:
         one.grid(True, alpha=0.3)
         one.margins(x=0)
@@ -56,7 +56,7 @@ def main(dt: float = 5e-3, out: Path = Path("results/overactuated_fourbar")) -> 
     mechanism = fgmbs.load(MECHANISMS / "fourbar_two_motors.yaml")
     t = np.arange(round(np.pi / dt) + 1) * dt  # one period
     motions = {}
-    print("| motors | effort ∫ Σ u² dt [(N m)² s] | largest torques [N m] | largest powers [W] | power off [W] |")
+    print("| motors | effort ∫ Σ u² dt [(N·m)² s] | largest torques [N·m] | largest powers [W] | power off [W] |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for name, (actuators, effort) in DRIVES.items():
         motion = fgmbs.inverse_dynamics(mechanism, t, {"theta": crank_angle}, actuators, effort=effort)
