@@ -132,7 +132,7 @@ def main(steps: int = 200, rate: float = 0.1, out: Path = Path("results/counterw
         columns = " | ".join(f"{values[key]:.3f}" for key in START)
         print(f"| {name} | {columns} | {np.abs(torques[name]).max():.2f} |")
     dataset = xr.Dataset(
-        {"torque": (("weights", "t"), np.stack(list(torques.values())), {"units": "N m"})}
+        {"torque": (("weights", "t"), np.stack(list(torques.values())), {"units": "N·m"})}
         | {name: ("step", [row[name] for row in way]) for name in way[0]},
         coords={"weights": list(torques), "t": ("t", TIMES, {"units": "s"}), "step": np.arange(steps)},
     )

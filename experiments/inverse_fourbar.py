@@ -75,7 +75,7 @@ def main(repeats: int = 7, out: Path = Path("results/inverse_fourbar")) -> None:
         torques = (rms(error), np.abs(error).max(), error[0], error[-1])
         tracking = np.abs(motion.tracking_error).max()
         print(f"| {name} | {to_adams:.3f} | " + " | ".join(f"{x:.3g}" for x in torques) + f" | {tracking:.2g} |")
-    print(f"torques in mN·m, exact ones from {exact.min():.2f} to {exact.max():.2f} N m; ADAMS is ", end="")
+    print(f"torques in mN·m, exact ones from {exact.min():.2f} to {exact.max():.2f} N·m; ADAMS is ", end="")
     print(f"{1e3 * rms(case.adams[:, 0] - exact):.3f} mN·m from exact\n")
     seconds = median_seconds(
         lambda: jax.block_until_ready(fgmbs.inverse_dynamics(case.mechanism, case.t, case.angles)), repeats
@@ -89,7 +89,7 @@ def main(repeats: int = 7, out: Path = Path("results/inverse_fourbar")) -> None:
     columns = {f"torque_{name}": motion.forces[:, 0] for name, motion in found.items()}
     columns |= {"torque_adams": case.adams[:, 0], "torque_exact": exact}
     dataset = xr.Dataset(
-        {name: ("t", np.asarray(column), {"units": "N m"}) for name, column in columns.items()},
+        {name: ("t", np.asarray(column), {"units": "N·m"}) for name, column in columns.items()},
         coords={"t": ("t", case.t, {"units": "s"})},
         attrs={"seconds": seconds, "device": str(jax.devices()[0])},
     )

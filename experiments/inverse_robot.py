@@ -113,7 +113,7 @@ def main(repeats: int = 7, out: Path = Path("results/inverse_robot")) -> None:
 
     torques = {f"torque_{name}": motion.forces for name, motion in found.items()}
     torques |= {"torque_adams": case.adams, "torque_exact": exact}
-    variables = {name: (("t", "motor"), np.asarray(torque), {"units": "N m"}) for name, torque in torques.items()}
+    variables = {name: (("t", "motor"), np.asarray(torque), {"units": "N·m"}) for name, torque in torques.items()}
     variables |= {f"foot_{name}": (("t", "axis"), foot, {"units": "m"}) for name, foot in feet.items()}
     dataset = xr.Dataset(
         variables,
