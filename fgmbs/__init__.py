@@ -7,6 +7,7 @@ import jax
 if "JAX_ENABLE_X64" not in os.environ:
     jax.config.update("jax_enable_x64", True)
 
+from fgmbs import trajectories as trajectories
 from fgmbs.dynamics import acceleration as acceleration
 from fgmbs.dynamics import energy as energy
 from fgmbs.errors import ArgumentError as ArgumentError

@@ -55,7 +55,7 @@ class Status(eqx.Enumeration):
     """How an iteration ended."""
 
     running = "has not ended yet"
-    converged = "converged: the predicted step is below the tolerance"
+    converged = "converged"
     stalled = "stalled: no damping gives a step that lowers the cost"
     iteration_limit = "reached the iteration limit before the tolerance"
     non_finite = "the residual is not finite at the starting point"

@@ -16,7 +16,8 @@ _NEWTON_LIMIT = 8
 _SHORTEST_PART = 1 / 1024
 """Shortest part of the way between two samples, relative to it."""
 _LONGEST_MOVE = 0.2
-"""Longest move of the coordinates over one part, relative to their size: a longer one may end on another branch."""
+"""Longest move of a coordinate over one part, relative to the mechanism as drawn: a longer one may end on another
+branch."""
 _DAMPING = 1e-14
 """What keeps the normal equations solvable, relative to their trace: redundant rows and freedom that is left."""
 
@@ -74,6 +75,8 @@ class _Way(NamedTuple):
 def _walk(mechanism, q0, t, followed, y):
     """(q, reached, Newton steps) at every sample."""
     places = jnp.asarray(followed, int)
+    drawn = jnp.max(jnp.abs(mechanism.reference))
+    longest = _LONGEST_MOVE * jnp.where(drawn > 0, drawn, 1.0)
 
     def newton(q, t, y):
         """(q, converged, steps) of Newton's method."""
@@ -88,12 +91,12 @@ def _walk(mechanism, q0, t, followed, y):
             return q + step, jnp.max(jnp.abs(step)), count + 1
 
         # Convergence is quadratic: after a step below 1e-8 the error is rounding.
-        size = jnp.max(jnp.abs(q)) + jnp.max(jnp.abs(y))
+        size = jnp.max(jnp.abs(q)) + jnp.max(jnp.abs(y), initial=0.0)
         small = 1e-8 * size
         start = (q, jnp.asarray(jnp.inf, q.dtype), jnp.asarray(0))
         q1, step, count = jax.lax.while_loop(lambda s: ~(s[1] <= small) & (s[2] < _NEWTON_LIMIT), body, start)
         gap = jnp.max(jnp.abs(jnp.concatenate([mechanism.constraints(q1, t), q1[places] - y])))
-        near = jnp.max(jnp.abs(q1 - q)) <= _LONGEST_MOVE * size
+        near = jnp.max(jnp.abs(q1 - q)) <= longest
         return q1, (step <= small) & (gap <= 1e-9 * jnp.maximum(size, size**2)) & near, count
 
     def sample(state, row):

@@ -24,6 +24,12 @@ _UNIFORM = 1e-6
 """How much time steps may differ to count as uniform, relative to the step: files round."""
 
 
+_MOMENT = 1e-9
+"""How long before a sample the acceleration of a function is looked at for a jump [s] …"""
+_JUMP = 1e-4
+"""… and how large it is, relative to the largest acceleration."""
+
+
 class DesiredMotion(eqx.Module):
     """Desired coordinates, one column each, with their derivatives."""
 
@@ -94,6 +100,7 @@ def desired_motion(
         at = jnp.asarray(full)
         dy = dy.at[:, at].set(jnp.stack([given[followed[k]][1][1] for k in full], axis=1))
         ddy = ddy.at[:, at].set(jnp.stack([given[followed[k]][1][2] for k in full], axis=1))
+        jumps = jumps.at[:, at].set(jnp.stack([given[followed[k]][1][3] for k in full], axis=1))
         cov = cov.at[:, at].set(jnp.stack([jnp.diag(noise[k] ** 2) for k in full]))
     if bare:
         dt = _uniform_step(times, argument)
@@ -185,18 +192,21 @@ def _places(mechanism: AbstractMechanism, name: str, argument: str) -> list[int]
 
 
 def _columns(where: str, value: Desired, times: np.ndarray, width: int) -> list[Array | None]:
-    """(values, velocities, accelerations), each (steps, width); None for those that are not given."""
+    """(values, velocities, accelerations, their jumps), each (steps, width); None for those that are not given."""
     if callable(value):
-        found = sample_function(value, jnp.asarray(times))
-        return [checked_samples(where, part, times, width) for part in found]
+        at, before = (sample_function(value, jnp.asarray(t)) for t in (times, times - _MOMENT))
+        y, dy, after, left = (checked_samples(where, part, times, width) for part in (*at, before.ddy))
+        inner = jnp.zeros(len(times), bool).at[2:-3].set(True)[:, None]
+        jumps = inner & (jnp.abs(after - left) > _JUMP * jnp.max(jnp.abs(after)))
+        return [y, dy, jnp.where(jumps, left, after), jumps]
     if isinstance(value, tuple):
         if len(value) != 3:
             raise ArgumentError(f"{where}: expected (values, velocities, accelerations); found a tuple of {len(value)}")
         words = ("values", "velocities", "accelerations")
-        return [
-            checked_samples(f"{where}, {word}", part, times, width) for word, part in zip(words, value, strict=True)
-        ]
-    return [checked_samples(where, value, times, width), None, None]
+        each = zip(words, value, strict=True)
+        parts = [checked_samples(f"{where}, {word}", part, times, width) for word, part in each]
+        return [*parts, jnp.zeros((len(times), width), bool)]
+    return [checked_samples(where, value, times, width), None, None, None]
 
 
 def checked_samples(where: str, value: ArrayLike, times: np.ndarray, width: int) -> Float[Array, "steps width"]:

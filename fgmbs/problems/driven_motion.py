@@ -99,6 +99,14 @@ class DrivenMotion(eqx.Module):
         names = enumerate(self.actuator_names)
         return {name: PiecewisePolynomial(curve.knots, curve.coefficients[k]) for k, name in names}
 
+    def state(self, step: int) -> dict[str, dict[str, float]]:
+        """Coordinates and velocities at a step, as `simulate` and `hybrid_dynamics` take them to start from there."""
+        names = self.coordinate_names
+        return {
+            "start": dict(zip(names, np.asarray(self.q[step]).tolist(), strict=True)),
+            "start_velocities": dict(zip(names, np.asarray(self.dq[step]).tolist(), strict=True)),
+        }
+
     @property
     def effort(self) -> Float[Array, "*batch"]:
         """∫ Σ u² dt by the trapezoidal rule."""

@@ -9,7 +9,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from fgmbs.errors import AssemblyError
+from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.constraints import position_constraint
 from fgmbs.factors.priors import tracking_selected
@@ -91,6 +91,9 @@ def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: flo
     """Degrees of freedom that the desired coordinates leave, in the pose as drawn.
 
     While the mechanism is traced, that of its description counts.
+
+    Raises:
+        ArgumentError: They leave some in the pose as drawn, but none nearby.
     """
     if is_traced(mechanism):
         if not isinstance(mechanism, PlanarMechanism):
@@ -100,7 +103,21 @@ def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: flo
     q = drawn_pose(mechanism, t)
     with jax.ensure_compile_time_eval():
         q = assemble(mechanism, t=t) if q is None else q
-        J = np.asarray(_rows(mechanism, q, jnp.asarray(t, q.dtype), followed))
+        left = _freedom(mechanism, q, t, followed)
+        if left:
+            aside = np.random.default_rng(0).standard_normal(mechanism.n) * 1e-2 * float(jnp.max(jnp.abs(q)) + 1e-9)
+            nearby = _freedom(mechanism, assemble(mechanism, start=np.asarray(q) + aside, t=t), t, followed)
+            if nearby < left:
+                names = ", ".join(repr(mechanism.coordinate_names[i]) for i in followed)
+                raise ArgumentError(
+                    f"desired: the pose as drawn is singular for {names} (a dead point): their motion does not tell "
+                    "how the mechanism leaves it; give other coordinates, or draw the mechanism in another pose"
+                )
+    return left
+
+
+def _freedom(mechanism, q, t, followed) -> int:
+    J = np.asarray(_rows(mechanism, q, jnp.asarray(t, q.dtype), followed))
     norms = np.linalg.norm(J, axis=1, keepdims=True)
     return mechanism.nv - int(np.linalg.matrix_rank(J / np.where(norms > 0, norms, 1.0), rtol=rank_limit(J.dtype)))
 

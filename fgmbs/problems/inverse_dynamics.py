@@ -47,9 +47,9 @@ def inverse_dynamics(
     With more motors than the motion needs, the forces of least Σ (u/effort)² are taken at each sample. Derivatives,
     forward or reverse, and `jax.vmap` pass through it; there nothing is raised, see `DrivenMotion.status`.
 
-    With weighted tracking the graph is solved as a whole (`problems.weighted_tracking`), starting from there: the motion
-    and the forces u of least Σ (error/sigma)² + Σ (u/effort)². The desired motion may then be impossible, or leave
-    freedom, of which the mechanism makes the best.
+    With weighted tracking the graph is solved as a whole (`problems.weighted_tracking`), starting from there, for the
+    motion and the forces of least Σ (error/sigma)² + Σ (u/effort)². The desired motion may then be impossible, or
+    leave freedom, of which the mechanism makes the best.
 
     Args:
         mechanism: The mechanism.

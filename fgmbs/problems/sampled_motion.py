@@ -22,12 +22,16 @@ _LEAST_RESOLUTION = 1e-13
 """Least standard deviation of samples, relative to their size: rounding."""
 _BANDWIDTH = 0.75
 """What the bandwidth is of the one at which noise and bias are alike: bias is worse at the ends."""
-_WIDEST, _NARROWEST = 30.0, 0.3
+_WIDEST, _NARROWEST = 30.0, 0.05
 """Limits of the bandwidth, in steps; a wider one costs more digits than it smooths."""
-_JUMP = 30.0
-"""How many times its median the score of a jump of the acceleration must be."""
+_JUMP = 15.0
+"""How many times its four-fifths quantile the score of a jump of the acceleration must be."""
+_MISFIT = 8.0
+"""Largest distance of the smooth signal from a sample, in standard deviations, for a wider bandwidth to be right."""
+_PASSES = 20
+"""Most passes in search of bandwidth and jumps."""
 _EDGE = 8
-"""Steps at both ends in which no jump is looked for."""
+"""Steps at both ends, and at either side of a jump, in which no other is looked for."""
 _REACHES = (1, 1, 2, 4, 8, 16, 32, 64, 128)
 _JUMP_SIZE = 1e12
 """Variance of a jump of the acceleration against that of the white noise: anything goes."""
@@ -71,10 +75,8 @@ def sampled_motion(
 
     def signal(arguments):
         y, sigma = arguments
-        roughness, bandwidth = _scales(jax.lax.stop_gradient(y), sigma)
-        no_jumps = jnp.zeros(y.shape[0], bool)
-        x, factorization = _smooth(mechanism, y, dt, roughness, bandwidth, no_jumps)
-        jumps = _jumps(jax.lax.stop_gradient(x), bandwidth)
+        roughness, widest = _scales(jax.lax.stop_gradient(y), sigma)
+        bandwidth, jumps = _settled(*jax.lax.stop_gradient((mechanism, y, dt, roughness, widest)))
         x, factorization = _smooth(mechanism, y, dt, roughness, bandwidth, jumps)
         rates = jnp.asarray([1.0, 1 / dt, 1 / dt**2], y.dtype)
         cov = factorization.marginals().steps[:, :3, :3] * jnp.outer(rates, rates) if covariance else None
@@ -116,6 +118,31 @@ def _smooth(mechanism, y, dt, sigma, bandwidth, jumps):
     return factorization.minimizer()[0], factorization
 
 
+def _settled(mechanism, y, dt, sigma, widest):
+    """(bandwidth, jumps): from narrow to wide, as long as the smooth signal stays at the samples.
+
+    A narrow bandwidth shows jumps that a wide one would smear, a wide one those that noise hides from a narrow one.
+    """
+
+    def body(state):
+        k, bandwidth, accepted, jumps, _ = state
+        near = jumps.astype(y.dtype)
+        for reach in _REACHES[:5]:  # 9 steps to either side
+            near = _widened(near, reach)
+        x, _ = _smooth(mechanism, y, dt, sigma, bandwidth, jumps)
+        found = jumps | (_jumps(x, bandwidth) & (near == 0))
+        more = jnp.any(found & ~jumps)
+        good = (jnp.max(jnp.abs(y - x[:, 0])) <= _MISFIT * sigma) | (k == 0)
+        accepted = jnp.where(good, bandwidth, accepted)
+        end = ~more & (~good | (bandwidth >= widest))
+        return k + 1, jnp.where(good, jnp.minimum(2 * bandwidth, widest), bandwidth), accepted, found, end
+
+    narrow = jnp.minimum(widest, 2.0)
+    start = (0, narrow, narrow, jnp.zeros(y.shape[0], bool), jnp.asarray(False))
+    state = jax.lax.while_loop(lambda state: ~state[-1] & (state[0] < _PASSES), body, start)
+    return state[2], state[3]
+
+
 def _noise(order: int, jump: float = 0.0) -> np.ndarray:
     """Covariance of what a step adds, after a jump of the second and third derivatives at its start."""
     F = taylor(order)[:, 2:]
@@ -140,22 +167,27 @@ def _scales(y, sigma):
 
 
 def _spread(y, stride, order):
-    """Robust standard deviation of the differences of an order, over samples this many steps apart."""
+    """Standard deviation of differences over samples this many steps apart; the largest fifth may be anything."""
     for _ in range(order):
         y = y[stride:] - y[:-stride]
-    return 1.4826 * jnp.median(jnp.abs(y))
+    return jnp.quantile(jnp.abs(y), 0.8) / 1.2816
 
 
 def _jumps(x, bandwidth):
-    """Steps after which the acceleration jumps: local maxima of the score that stand far above its median."""
+    """Steps after which the acceleration jumps: local maxima of the score that stand far above the rest."""
     F = taylor(x.shape[1])
     information = jnp.asarray(np.linalg.inv(_noise(x.shape[1])) @ F[:, 2], x.dtype)
     score = jnp.abs((x[1:] - x[:-1] @ jnp.asarray(F.T, x.dtype)) @ information)
+    rounding = jnp.finfo(x.dtype).eps * jnp.max(jnp.abs(x)) * jnp.sum(jnp.abs(information))
     highest, k = score, jnp.arange(score.shape[0])
     for reach in _REACHES:  # the highest score within at least four bandwidths
-        padded = jnp.pad(highest, reach)
-        wider = jnp.maximum(jnp.maximum(highest, padded[2 * reach :]), padded[: -2 * reach])
-        highest = jnp.where(reach <= 4 * bandwidth, wider, highest)
+        highest = jnp.where(reach <= jnp.maximum(4 * bandwidth, _EDGE), _widened(highest, reach), highest)
     inner = (k >= _EDGE) & (k < score.shape[0] - _EDGE)
-    jumps = inner & (score > _JUMP * jnp.median(score)) & (score == highest)
+    jumps = inner & (score > _JUMP * (jnp.quantile(score, 0.8) + rounding)) & (score == highest)
     return jnp.append(jumps, False)
+
+
+def _widened(values, reach):
+    """The largest of each value and those this many steps before and behind it."""
+    padded = jnp.pad(values, reach)
+    return jnp.maximum(jnp.maximum(values, padded[2 * reach :]), padded[: -2 * reach])

@@ -27,6 +27,8 @@ _TIGHT = 1e-3
 """Standard deviation of what must hold exactly, against the smallest of the soft factors; its square is the relative
 error of the commands that it leaves."""
 _FULL_STEPS = 30
+_DAMPED_STEPS = 300
+"""At most, of Gauss–Newton and then of Levenberg–Marquardt, which an impossible motion makes creep."""
 _LEAST_RESPONSE = 1e-3
 """Of the strongest actuator; one that moves less has no say in how tight that is."""
 
@@ -163,7 +165,7 @@ def _solve(mechanism, t, followed, y, sigma, start, effort, smoothness, rates, t
     graph = _graph(mechanism, t, followed, y, tight, sigma, start, effort, smoothness, rates)
     x = graph.pack(start._asdict())
     x, full_steps = _approach(jax.lax.stop_gradient(graph), jax.lax.stop_gradient(x), linear)
-    x, state = LevenbergMarquardt(linear=linear).run(x, graph)
+    x, state = LevenbergMarquardt(linear=linear, maxiter=_DAMPED_STEPS).run(x, graph)
     values = graph.unpack(x.steps)
     covariance_u = covariance_q = None
     if covariance:

@@ -243,7 +243,8 @@ def _codes(status: Status) -> np.ndarray:
 def _worst_text(status: Status) -> str:
     """How the worst member ended, in words."""
     name = STATUSES[int(np.max(_codes(status)))]
-    return f"{name}: {Status[getattr(Status, name)].removeprefix(f'{name}: ')}"
+    text = Status[getattr(Status, name)].removeprefix(f"{name}: ")
+    return name if text == name else f"{name}: {text}"
 
 
 def _versions() -> dict[str, str]:

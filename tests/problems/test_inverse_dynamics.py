@@ -133,6 +133,16 @@ class TestRobot:
         assert result.actuator_names == ("drive_l", "drive_r")
         np.testing.assert_allclose(result.forces, exact, atol=1e-8)
 
+    def test_corner_of_a_function_of_time(self, configs):
+        mechanism = load(configs / "mechanisms" / "parallel_robot.yaml")
+        t = np.linspace(0, 5, 101)
+        path = fgmbs.trajectories.polyline([[-0.5, -5.0], [-0.5, -4.0], [0.5, -4.0]], [0.0, 2.5, 5.0])
+        result = fgmbs.inverse_dynamics(mechanism, t, {"point:foot_l": path})
+        i = mechanism.coordinate_names.index("x_foot_l")
+        exact = exact_inverse(mechanism, t, [i, i + 1], *self.path(t), mechanism.reference, column(20, 21))[0]
+        np.testing.assert_allclose(result.forces, exact, atol=1e-7)  # from the left at the corner
+        np.testing.assert_array_equal(np.flatnonzero(result.jumps.any(axis=1)), [50])
+
 
 def test_rough_starts_reach_the_same_motion(crank, swung):
     rng = np.random.default_rng(1)
@@ -295,12 +305,12 @@ class TestWeighted:
             self.desired(arm),
             ["drive_l"],
             tracking="weighted",
-            sigma={"theta_l": 1e-2, "theta_r": 1e-2},
+            sigma={"theta_l": 0.1, "theta_r": 0.1},
             effort={"drive_l": 10.0},
         )
         assert weighted.status == fgmbs.Status.converged
-        assert weighted.constraint_norm.max() < 1e-8
-        assert np.abs(weighted.tracking_error).max() > 1e-3  # it cannot do better
+        assert weighted.constraint_norm.max() < 1e-7
+        assert np.abs(weighted.tracking_error).max() > 0.1  # it cannot do better
 
 
 def message(call):
@@ -374,6 +384,10 @@ class TestBadInput:
         robot = load(configs / "mechanisms" / "five_bar.yaml")
         text = message(lambda: fgmbs.inverse_dynamics(robot, T, {"theta_l": 0 * T}))
         assert "'theta_l' leave 1 degree of freedom to the mechanism" in text
+
+    def test_dead_point_at_the_start(self, crank):
+        text = message(lambda: fgmbs.inverse_dynamics(crank, T, {"x_P1": np.cos(SWING[0])}))
+        assert "the pose as drawn is singular for 'x_P1' (a dead point)" in text
 
     def test_idle_actuator(self):
         lift = """
