@@ -122,7 +122,7 @@ def sample_forces(mechanism: Actuated, q, t, followed: tuple[int, ...], dy, ddy,
     ddq = rates(jnp.concatenate([mechanism.constraint_bias(q, dq, t), ddy]))
     needed = mechanism.mass_matrix(q) @ ddq - mechanism.forces(q, dq, t)
     A, R = mechanism.actuation(q, t), S[:, m:]
-    u = least_effort(R.T @ A, R.T @ needed, effort)
+    u = least_effort(R.T @ A, R.T @ needed, effort, jnp.max(jnp.abs(R)) * jnp.max(jnp.abs(A)))
     left = needed - A @ u
     influence = jnp.max(jnp.abs(R.T @ A), axis=0, initial=0.0) / (
         jnp.max(jnp.abs(R)) * jnp.max(jnp.abs(A), axis=0) + 1e-300

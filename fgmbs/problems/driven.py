@@ -214,6 +214,8 @@ def driving_forces(
     A = mechanism.actuation(q, t)
     ddq, _ = solve_kkt(M, Phi_q, mechanism.forces(q, dq, t), mechanism.constraint_bias(q, dq, t))
     still = jnp.zeros(Phi_q.shape[0], q.dtype)
-    by_force = jax.vmap(lambda a: solve_kkt(M, Phi_q, a, still)[0], in_axes=1, out_axes=1)(A)
     places = jnp.asarray(followed, int)
-    return least_effort(by_force[places], ddy - ddq[places], effort)
+    unit = jnp.eye(q.shape[0], dtype=q.dtype)[:, places]
+    response = jax.vmap(lambda a: solve_kkt(M, Phi_q, a, still)[0], in_axes=1, out_axes=1)(jnp.hstack([A, unit]))
+    by_force, by_unit = response[places, : A.shape[1]], response[places, A.shape[1] :]
+    return least_effort(by_force, ddy - ddq[places], effort, jnp.max(jnp.abs(by_unit)) * jnp.max(jnp.abs(A)))

@@ -16,7 +16,7 @@ from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar
 
 _NO_FORCE = 1e-10
-"""Share of the largest effect of a force, below which an effect is rounding."""
+"""Share of what a force can effect, below which its effect is rounding."""
 
 
 class Motor(NamedTuple):
@@ -85,12 +85,21 @@ def actuation_matrix(
 
 
 def least_effort(
-    G: Float[Array, "rows nu"], target: Float[Array, " rows"], effort: Float[Array, " nu"]
+    G: Float[Array, "rows nu"],
+    target: Float[Array, " rows"],
+    effort: Float[Array, " nu"],
+    largest: Scalar,
 ) -> Float[Array, " nu"]:
-    """u with G u = target and the least Σ (u/effort)²; in the least-squares sense where there is none."""
-    scaled = G * effort
+    """u with G u = target and the least Σ (u/effort)²; in the least-squares sense where there is none.
+
+    Args:
+        G: Effect of each force.
+        target: Effect wanted.
+        effort: Scale of each force.
+        largest: What such forces can effect where nothing is in their way: the size that rounding is relative to.
+    """
     # A row on which no force acts is rounding, which must not count; `solve_kkt` looks at directions only.
-    size = jnp.max(jnp.abs(scaled), axis=1, initial=0.0)
-    scaled = jnp.where((size > _NO_FORCE * jnp.max(size, initial=0.0))[:, None], scaled, 0.0)
+    acting = jnp.max(jnp.abs(G), axis=1, initial=0.0) > _NO_FORCE * largest
+    scaled = jnp.where(acting[:, None], G * effort, 0.0)
     u, _ = solve_kkt(jnp.eye(effort.shape[0], dtype=G.dtype), scaled, jnp.zeros_like(effort), target)
     return u * effort

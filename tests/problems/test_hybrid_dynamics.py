@@ -1,5 +1,6 @@
 """Hybrid dynamics against its two ends, dense algebra and SciPy."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -66,9 +67,10 @@ class TestCart:
         np.testing.assert_allclose(inverse.multipliers, swayed.multipliers, atol=1e-8)
 
     def test_is_forward_dynamics_of_its_own_force(self, cart, swayed):
-        forward = fgmbs.hybrid_dynamics(cart, T, forces=swayed.commands)
+        forward = fgmbs.hybrid_dynamics(cart, T, forces=swayed.commands, **swayed.state(0))
         np.testing.assert_allclose(forward.q, swayed.q, atol=1e-6)
 
+    @pytest.mark.slow
     def test_known_force_beside_known_motion(self, cart):
         """A torque on the rod is known, the motion of the cart too: both have their part."""
         both = fgmbs.hybrid_dynamics(
@@ -90,6 +92,7 @@ class TestCart:
         np.testing.assert_allclose([result.q[0, 4], result.dq[0, 4]], [-1.0, 0.5], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_forces_by_expression_and_as_command_are_the_same(configs):
     text = (configs / "mechanisms" / "fourbar_crank_angle.yaml").read_text()
     pushed = PlanarMechanism.from_description(
@@ -105,7 +108,7 @@ def test_forces_found_reproduce_the_motion(configs):
     """Over one second: the motion is unstable, errors of the force grow thirtyfold in that time."""
     crank = load(configs / "mechanisms" / "fourbar_crank_angle.yaml")
     found = fgmbs.inverse_dynamics(crank, T, {"theta": 1.2 * (1 - np.cos(2 * T))})
-    again = fgmbs.hybrid_dynamics(crank, T, forces=found.commands)
+    again = fgmbs.hybrid_dynamics(crank, T, forces=found.commands, **found.state(0))
     assert np.abs(again.q - found.q)[:, :4].max() < 1e-5
 
 
@@ -116,7 +119,7 @@ def test_forces_found_reproduce_the_motion_of_the_robot_around_a_corner(configs)
     t = np.linspace(0, 5, 1001)
     xy = np.asarray(fgmbs.trajectories.sample(path, t).y)
     found = fgmbs.inverse_dynamics(robot, t, {"point:foot_l": xy})
-    again = fgmbs.hybrid_dynamics(robot, t, forces=found.commands)
+    again = fgmbs.hybrid_dynamics(robot, t, forces=found.commands, **found.state(0))
     assert np.abs(again.q - found.q).max() < 1e-5
     assert found.jumps.any()
 
@@ -141,25 +144,20 @@ class TestPointwise:
     @pytest.mark.parametrize("known", [0, 1])
     def test_one_motion_and_the_other_force(self, state, known):
         arm, places, (_, _, ddy), (forces, q, dq, ddq) = state
-        names = ["theta_l", "theta_r"]
-        motors = chosen_motors(arm, names)
+        motors = chosen_motors(arm, ["theta_l", "theta_r"])
         other = 1 - known
-        for k in range(12):
-            fixed = lambda t, k=k: jnp.asarray(forces[k, other])  # noqa: E731
-            actuated = Actuated(arm, (motors[known],), (motors[other],), (fixed,))
-            u = driving_forces(
-                actuated,
-                jnp.asarray(q[k]),
-                jnp.asarray(dq[k]),
-                jnp.asarray(0.0),
-                (places[known],),
-                jnp.asarray(ddy[k, known : known + 1]),
-                jnp.ones(1),
-            )
-            np.testing.assert_allclose(u, forces[k, known : known + 1], atol=1e-8)
-            full = actuated.actuation(jnp.asarray(q[k]), 0.0) @ u
-            found, _ = fgmbs.acceleration(actuated, jnp.asarray(q[k]), jnp.asarray(dq[k]), 0.0, full)
-            np.testing.assert_allclose(found, ddq[k], atol=1e-8)
+
+        @jax.jit
+        @jax.vmap
+        def found(q, dq, ddy, force):
+            actuated = Actuated(arm, (motors[known],), (motors[other],), (lambda t: force,))
+            t = jnp.zeros(())
+            u = driving_forces(actuated, q, dq, t, (places[known],), ddy[None], jnp.ones(1))
+            return u[0], fgmbs.acceleration(actuated, q, dq, t, actuated.actuation(q, t) @ u)[0]
+
+        u, accelerations = found(*map(jnp.asarray, (q, dq, ddy[:, known], forces[:, other])))
+        np.testing.assert_allclose(u, forces[:, known], atol=1e-8)
+        np.testing.assert_allclose(accelerations, ddq, atol=1e-8)
 
 
 def message(call):

@@ -298,6 +298,7 @@ class TestWeighted:
         assert np.abs(weighted.forces - exact.forces)[5:-5].max() < 0.02 * np.abs(exact.forces).max()
         assert (np.diagonal(weighted.covariance, axis1=1, axis2=2) > 0).all()
 
+    @pytest.mark.slow
     def test_makes_the_best_of_too_few_motors(self, arm):
         weighted = fgmbs.inverse_dynamics(
             arm,
