@@ -78,8 +78,12 @@ class InverseSettings(Output):
     """Names of the columns of the trajectory, for a table without a line of names: t and coordinates."""
     actuators: tuple[str, ...] | None = None
     """Actuators, or coordinates that a force acts on; by default all actuators of the mechanism."""
+    tracking: Literal["exact", "weighted"] = "exact"
+    """Follow the motion exactly, or as the weights `sigma` and `effort` tell."""
     effort: dict[str, Number] = {}
     """Scale of the force of each actuator, where there are more than the motion needs [N, N·m]."""
+    smoothness: dict[str, Number] = {}
+    """Standard deviation of the change of each force in one second, for weighted tracking [N/√s, N·m/√s]."""
     sigma: dict[str, Number] = {}
     """Standard deviations of desired coordinates given by samples; by default found from these [m, rad]."""
     start: dict[str, Number] = {}

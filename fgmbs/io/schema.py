@@ -10,9 +10,9 @@ import keyword
 import math
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from fgmbs.io.expressions import CONSTANTS, FUNCTIONS, Expr, ExpressionError, as_number, parse
@@ -83,8 +83,10 @@ Pair = tuple[Index, Index]
 Vector = tuple[Expression, Expression]
 
 
-class _Model(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+class _Model(BaseModel):
     """A part of a description: hashable, so that a mechanism can hold it as static."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class _Named(_Model):
@@ -314,6 +316,10 @@ class MechanismDescription(_Named):
     forces: tuple[ForceDescription, ...] = ()
     actuators: tuple[AnyActuatorDescription, ...] = ()
     initial_velocities: Annotated[tuple[tuple[Name, Expression], ...], BeforeValidator(_items)] = ()
+
+    if TYPE_CHECKING:  # what `frozen` makes
+
+        def __hash__(self) -> int: ...
 
     @functools.cached_property
     def coordinate_names(self) -> tuple[str, ...]:

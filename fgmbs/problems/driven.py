@@ -23,12 +23,26 @@ class Actuated(AbstractMechanism):
     mechanism: AbstractMechanism
     motors: tuple[Motor, ...] = eqx.field(static=True)
     """Motors whose force is not known."""
-    powered: tuple[Motor, ...] = eqx.field(static=True, default=())
+    powered: tuple[Motor, ...] = eqx.field(static=True)
     """Motors whose force is known, …"""
-    commands: tuple[Callable, ...] = ()
+    commands: tuple[Callable, ...]
     """… and their forces, functions of the mechanism's time."""
-    epoch: Scalar | float = 0.0
+    epoch: Scalar | float
     """Time of the mechanism at t = 0 [s]."""
+
+    def __init__(
+        self,
+        mechanism: AbstractMechanism,
+        motors: tuple[Motor, ...],
+        powered: tuple[Motor, ...] = (),
+        commands: tuple[Callable, ...] = (),
+        epoch: Scalar | float = 0.0,
+    ):
+        self.mechanism = mechanism
+        self.motors = motors
+        self.powered = powered
+        self.commands = commands
+        self.epoch = epoch
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:
@@ -117,6 +131,14 @@ class Driven(AbstractMechanism):
     """… this motion, a function of the mechanism's time."""
     effort: Float[Array, " nu"]
     """Scale of each motor's force; of all that produce the motion, those with the least Σ (u/effort)² are taken."""
+
+    def __init__(
+        self, actuated: Actuated, followed: tuple[int, ...], motion: PiecewisePolynomial, effort: Float[Array, " nu"]
+    ):
+        self.actuated = actuated
+        self.followed = followed
+        self.motion = motion
+        self.effort = effort
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The result of inverse and hybrid dynamics: a motion and the forces of the motors that drive it."""
 
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -160,7 +161,7 @@ def observe(
     ddq: Float[Array, "steps n"],
     forces: Float[Array, "steps nu"],
     multipliers: Float[Array, "steps m"],
-) -> dict[str, Array | None]:
+) -> dict[str, Any]:
     """What follows from a driven motion, by field name of `DrivenMotion`."""
 
     def at(t: Scalar, q, dq, ddq, u, lambda_):

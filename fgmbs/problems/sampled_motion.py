@@ -83,9 +83,9 @@ def sampled_motion(
         return x[:, :3] * rates, cov, jumps, roughness
 
     unknown = jnp.full(y.shape[1], jnp.nan, y.dtype) if sigma is None else jnp.broadcast_to(sigma, y.shape[1:])
-    x, cov, jumps, sigma = jax.lax.map(signal, (y.T, unknown))
+    x, cov, jumps, found = jax.lax.map(signal, (y.T, unknown))
     cov = None if cov is None else jnp.moveaxis(cov, 0, 1)
-    return SampledMotion(x[..., 0].T, x[..., 1].T, x[..., 2].T, cov, jumps.T, sigma)
+    return SampledMotion(x[..., 0].T, x[..., 1].T, x[..., 2].T, cov, jumps.T, found)
 
 
 def _smooth(mechanism, y, dt, sigma, bandwidth, jumps):
@@ -156,12 +156,18 @@ def _scales(y, sigma):
     found = _spread(y, 1, 8) / math.sqrt(math.comb(16, 8)) if T >= 12 else 0.0
     sigma = jnp.maximum(jnp.where(jnp.isnan(sigma), found, sigma), _LEAST_RESOLUTION * size)
     noise = math.sqrt(math.comb(8, 4)) * sigma
-    # At the longest stride a signal is as rough as can hide in the noise.
-    roughness = None
-    for stride in reversed([s for s in _STRIDES if 8 * s < T] or [1]):
-        spread = _spread(y, stride, 4) if T > 4 * stride else 0.0
-        here = jnp.sqrt(jnp.maximum(spread**2 - noise**2, noise**2 / 4)) / stride**4
-        roughness = here if roughness is None else jnp.where(spread > 2 * noise, here, roughness)
+    *shorter, longest = [stride for stride in _STRIDES if 8 * stride < T] or [1]
+
+    def seen(stride):
+        """(whether a signal stands out of the noise, how rough it is then) at a stride."""
+        spread = _spread(y, stride, 4) if T > 4 * stride else jnp.zeros((), y.dtype)
+        # It may be as rough as can hide in the noise.
+        return spread > 2 * noise, jnp.sqrt(jnp.maximum(spread**2 - noise**2, noise**2 / 4)) / stride**4
+
+    roughness = seen(longest)[1]
+    for stride in reversed(shorter):
+        visible, here = seen(stride)
+        roughness = jnp.where(visible, here, roughness)
     bandwidth = _BANDWIDTH * (sigma / jnp.maximum(roughness, 1e-30 * size)) ** (1 / _ORDER)
     return sigma, jnp.clip(bandwidth, _NARROWEST, _WIDEST)
 

@@ -129,7 +129,7 @@ def _start(plan: Plan, mechanism, dt, q, dq):
     steps, data = [x, x], [model.rows(x, x, t)]
     for k in range(1, plan.window):
         steps.append(model.predict(jnp.stack(steps[-2:]), dt))
-        data.append(model.rows(*steps[-2:], k * dt))
+        data.append(model.rows(steps[-2], steps[-1], k * dt))
     solver = LevenbergMarquardt(linear=plan.linear, maxiter=20)
     smoother = FixedLagSmoother(graph=model.graph, solver=solver, past="known", predict=model.predict)
     state = smoother.init(jnp.stack(steps[1:]), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
