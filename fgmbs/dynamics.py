@@ -3,7 +3,7 @@
 import jax
 from jaxtyping import Array, Float
 
-from fgmbs.kkt import solve_dependent, solve_independent, solve_kkt
+from fgmbs.kkt import solve_dependent, solve_independent
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
@@ -26,7 +26,7 @@ def acceleration(
     Returns:
         (ddq, lambda_): accelerations [m/s², rad/s²] and multipliers [N, N·m per unit of the constraint].
     """
-    return solve_kkt(*_terms(mechanism, q, dq, t, applied))
+    return mechanism.accelerations(q, dq, t, applied)
 
 
 def acceleration_dependent(

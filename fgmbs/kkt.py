@@ -73,7 +73,7 @@ def solve_kkt(
     M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"]
 ) -> tuple[Velocities, Float[Array, " m"]]:
     """(ddq, λ) of [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c], of least norm with rows of unit length. [Blanco21] eq. (5)"""
-    return _refined(kkt_inverse(M, Phi_q), M, Phi_q, Q, c)
+    return refined(kkt_inverse(M, Phi_q), M, Phi_q, Q, c)
 
 
 @solve_kkt.defjvp
@@ -83,13 +83,19 @@ def _solve_kkt_jvp(primals, tangents):
     t_M, t_Phi_q, t_Q, t_c = tangents
     inverse = kkt_inverse(M, Phi_q)
     P, S, W = inverse
-    ddq, lambda_ = _refined(inverse, M, Phi_q, Q, c)
+    ddq, lambda_ = refined(inverse, M, Phi_q, Q, c)
     t_Q = t_Q - t_M @ ddq - lambda_ @ t_Phi_q
     t_c = t_c - t_Phi_q @ ddq
     return (ddq, lambda_), (P @ t_Q + S @ t_c, t_Q @ S - W @ t_c)
 
 
-def _refined(inverse: KKTInverse, M, Phi_q, Q, c):
+def refined(
+    inverse: KKTInverse,
+    M: Float[Array, "nv nv"],
+    Phi_q: Float[Array, "m nv"],
+    Q: Velocities,
+    c: Float[Array, " m"],
+) -> tuple[Velocities, Float[Array, " m"]]:
     """The solution, and once more the solution for what it leaves of the right-hand side: exact to rounding."""
     P, S, W = inverse
     ddq, lambda_ = P @ Q + S @ c, Q @ S - W @ c

@@ -192,6 +192,7 @@ def test_run_of_a_file_with_a_trajectory_is_inverse_dynamics(fourbar, trajectory
             "there is no actuator or coordinate 'moter'; did you mean",
         ),
         (["--columns", "t", "theta", "--sigma", "thta", "1"], "thta"),
+        (["--columns", "t", "theta", "--tracking", "weighted"], "effort: expected one for each of 'motor'"),
     ],
 )
 def test_options_of_inverse_that_cannot_be_meant_are_told(fourbar, trajectory, tmp_path, capsys, options, text):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fgmbs.kkt import solve_kkt
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
 
@@ -100,6 +101,17 @@ class AbstractMechanism(eqx.Module):
         """c = −Φ̇_q dq − Φ̇_t, so that Φ_q ddq = c. [Blanco21] eq. (3)"""
         # c is minus the second time derivative of Φ along the motion without acceleration.
         return -_rate(lambda q, t: self.constraint_rate(q, dq, t), q, dq, t)
+
+    def accelerations(
+        self, q: Coordinates, dq: Velocities, t: Scalar, applied: Velocities | float = 0.0
+    ) -> tuple[Velocities, Constraints]:
+        """(ddq, λ) with M ddq + Φ_qᵀ λ = Q + `applied` and Φ_q ddq = c; see `fgmbs.dynamics.acceleration`."""
+        return solve_kkt(
+            self.mass_matrix(q),
+            self.constraint_jacobian(q, t),
+            self.forces(q, dq, t) + applied,
+            self.constraint_bias(q, dq, t),
+        )
 
     def retract(self, q: Coordinates, v: Velocities) -> Coordinates:
         """q ⊞ v."""

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fgmbs.kkt import solve_kkt
+from fgmbs.kkt import kkt_inverse, refined
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.motors import Motor, actuation_matrix, least_effort
 from fgmbs.trajectories import PiecewisePolynomial
@@ -120,8 +120,8 @@ class Actuated(AbstractMechanism):
 class Driven(AbstractMechanism):
     """A mechanism whose motors make some coordinates follow a motion; the others move as dynamics says.
 
-    The motion is a constraint, so that positions hold exactly; `forces` contain those of the motors that produce it, so
-    that this constraint carries no load unless the motors cannot produce the motion.
+    The motion is a constraint of positions and velocities. It carries no load: `accelerations` are those that the
+    motors produce.
     """
 
     actuated: Actuated
@@ -183,12 +183,29 @@ class Driven(AbstractMechanism):
     def mass_matrix(self, q: Coordinates) -> Float[Array, "nv nv"]:
         return self.actuated.mass_matrix(q)
 
-    def drive(self, q: Coordinates, dq: Velocities, t: Scalar) -> Float[Array, " nu"]:
-        """Forces of the motors that make the motion [N, N·m]."""
-        return driving_forces(self.actuated, q, dq, t, self.followed, self._rates(t)[1], self.effort)
-
     def forces(self, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:
-        return self.actuated.forces(q, dq, t) + self.actuated.actuation(q, t) @ self.drive(q, dq, t)
+        return self.actuated.forces(q, dq, t)
+
+    def accelerations(
+        self, q: Coordinates, dq: Velocities, t: Scalar, applied: Velocities | float = 0.0
+    ) -> tuple[Velocities, Constraints]:
+        ddq, lambda_, _ = self.drive(q, dq, t, applied)
+        return ddq, jnp.concatenate([lambda_, jnp.zeros(len(self.followed), q.dtype)])
+
+    def drive(
+        self, q: Coordinates, dq: Velocities, t: Scalar, applied: Velocities | float = 0.0
+    ) -> tuple[Velocities, Constraints, Float[Array, " nu"]]:
+        """(ddq, λ, u): what the mechanism does, and the forces of the motors that make the motion [N, N·m]."""
+        ddy = self._rates(t)[1]
+        return driven_acceleration(self.actuated, q, dq, t, self.followed, ddy, self.effort, applied)
+
+    def missing(self, q: Coordinates, ddq: Velocities, t: Scalar) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+        """Forces on the followed coordinates that would make their motion in full, and accelerations missing for it."""
+        P = kkt_inverse(self.mass_matrix(q), self.actuated.constraint_jacobian(q, t)).P
+        places = jnp.asarray(self.followed, int)
+        P = P[places][:, places]
+        lacking = self._rates(t)[1] - ddq[places]
+        return least_effort(P, lacking, jnp.ones_like(lacking), jnp.max(jnp.abs(P))), lacking
 
     def potential(self, q: Coordinates) -> Scalar:
         return self.actuated.potential(q)
@@ -209,7 +226,7 @@ def _around(function: Callable, t: Scalar) -> Array:
     return (function(t - _MOMENT) + function(t + _MOMENT)) / 2
 
 
-def driving_forces(
+def driven_acceleration(
     mechanism: AbstractMechanism,
     q: Coordinates,
     dq: Velocities,
@@ -217,8 +234,9 @@ def driving_forces(
     followed: tuple[int, ...],
     ddy: Float[Array, " k"],
     effort: Float[Array, " nu"],
-) -> Float[Array, " nu"]:
-    """Forces of the actuators that give some coordinates these accelerations, the others being free.
+    applied: Velocities | float = 0.0,
+) -> tuple[Velocities, Constraints, Float[Array, " nu"]]:
+    """(ddq, λ, u) where the actuators give some coordinates known accelerations, the others being free.
 
     Accelerations are affine in the forces, q̈ = q̈₀ + P A u with P of [Blanco21] eq. (47). Of all u with
     (P A u)[followed] = ddy − q̈₀[followed] those of least Σ (u/effort)² are taken; where there are none, least squares.
@@ -231,13 +249,15 @@ def driving_forces(
         followed: Coordinates whose accelerations are given.
         ddy: These accelerations [m/s², rad/s²].
         effort: Scale of each force [N, N·m].
+        applied: Generalized forces on top of the mechanism's own [N, N·m].
     """
     M, Phi_q = mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t)
-    A = mechanism.actuation(q, t)
-    ddq, _ = solve_kkt(M, Phi_q, mechanism.forces(q, dq, t), mechanism.constraint_bias(q, dq, t))
-    still = jnp.zeros(Phi_q.shape[0], q.dtype)
-    places = jnp.asarray(followed, int)
-    unit = jnp.eye(q.shape[0], dtype=q.dtype)[:, places]
-    response = jax.vmap(lambda a: solve_kkt(M, Phi_q, a, still)[0], in_axes=1, out_axes=1)(jnp.hstack([A, unit]))
-    by_force, by_unit = response[places, : A.shape[1]], response[places, A.shape[1] :]
-    return least_effort(by_force, ddy - ddq[places], effort, jnp.max(jnp.abs(by_unit)) * jnp.max(jnp.abs(A)))
+    Q, c = mechanism.forces(q, dq, t) + applied, mechanism.constraint_bias(q, dq, t)
+    A, places = mechanism.actuation(q, t), jnp.asarray(followed, int)
+    inverse = kkt_inverse(M, Phi_q)
+    free, _ = refined(inverse, M, Phi_q, Q, c)
+    response = inverse.P[places]
+    largest = jnp.max(jnp.abs(response[:, places])) * jnp.max(jnp.abs(A))
+    u = least_effort(response @ A, ddy - free[places], effort, largest)
+    ddq, lambda_ = refined(inverse, M, Phi_q, Q + A @ u, c)
+    return ddq, lambda_, u

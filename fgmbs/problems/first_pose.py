@@ -16,7 +16,7 @@ from fgmbs.factors.priors import tracking_selected
 from fgmbs.graph import TimeGraph
 from fgmbs.kinematics import assemble, solve_position
 from fgmbs.kinematics.assembly import closed, unit_rows
-from fgmbs.kinematics.names import coordinate_index, finite_number
+from fgmbs.kinematics.names import coordinate_index, finite_number, listed
 from fgmbs.kinematics.pseudo_inverse import rank_limit
 from fgmbs.kinematics.tracking import motion_rows
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -91,9 +91,6 @@ def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: flo
     """Degrees of freedom that the desired coordinates leave, in the pose as drawn.
 
     While the mechanism is traced, that of its description counts.
-
-    Raises:
-        ArgumentError: They leave some in the pose as drawn, but none nearby.
     """
     if is_traced(mechanism):
         if not isinstance(mechanism, PlanarMechanism):
@@ -102,18 +99,33 @@ def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: flo
             mechanism = PlanarMechanism.from_description(mechanism.description)
     q = drawn_pose(mechanism, t)
     with jax.ensure_compile_time_eval():
-        q = assemble(mechanism, t=t) if q is None else q
-        left = _freedom(mechanism, q, t, followed)
-        if left:
-            aside = np.random.default_rng(0).standard_normal(mechanism.n) * 1e-2 * float(jnp.max(jnp.abs(q)) + 1e-9)
-            nearby = _freedom(mechanism, assemble(mechanism, start=np.asarray(q) + aside, t=t), t, followed)
-            if nearby < left:
-                names = ", ".join(repr(mechanism.coordinate_names[i]) for i in followed)
-                raise ArgumentError(
-                    f"desired: the pose as drawn is singular for {names} (a dead point): their motion does not tell "
-                    "how the mechanism leaves it; give other coordinates, or draw the mechanism in another pose"
-                )
-    return left
+        return _freedom(mechanism, assemble(mechanism, t=t) if q is None else q, t, followed)
+
+
+def refuse_freedom(mechanism: AbstractMechanism, followed: tuple[int, ...], t: float) -> None:
+    """Refuses desired coordinates that do not determine the motion.
+
+    Raises:
+        ArgumentError: Says how many degrees of freedom are left, or that the pose as drawn is singular for them.
+    """
+    left = freedom_left(mechanism, followed, t)
+    if left == 0:
+        return
+    names = listed(mechanism.coordinate_names[i] for i in followed)
+    if not is_traced(mechanism):
+        with jax.ensure_compile_time_eval():
+            q = np.asarray(assemble(mechanism, t=t))
+            aside = np.random.default_rng(0).standard_normal(mechanism.n) * 1e-2 * np.max(np.abs(q))
+            left_nearby = _freedom(mechanism, assemble(mechanism, start=q + aside, t=t), t, followed)
+        if left_nearby < left:
+            raise ArgumentError(
+                f"desired: the pose as drawn is singular for {names} (a dead point): their motion does not tell how "
+                "the mechanism leaves it; give other coordinates, or draw the mechanism in another pose"
+            )
+    raise ArgumentError(
+        f"desired: {names} leave {left} degree{'s' * (left > 1)} of freedom to the mechanism; give more coordinates, "
+        "or use hybrid_dynamics, where the others move as dynamics says"
+    )
 
 
 def _freedom(mechanism, q, t, followed) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from fgmbs.dynamics import acceleration
-from fgmbs.errors import ArgumentError, Status
+from fgmbs.errors import ArgumentError, SolveError, Status
 from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.curves import force_curve, motion_curve
@@ -121,12 +121,17 @@ def hybrid_dynamics(
         integrator=integrator,
         start=start,
         start_velocities=start_velocities,
-        throw=throw,
+        throw=False,
         progress=progress,
     )
     result = _driven(moved, motors, wanted, simulation)
     if throw and not is_traced(result):
-        result.check()
+        if bool(result.status == Status.not_driven):
+            result.check()
+        try:
+            simulation.check()
+        except SolveError as error:
+            raise SolveError(str(error), result) from None
     return result
 
 
@@ -152,12 +157,11 @@ def _driven(moved: Actuated | Driven, motors: tuple[Motor, ...], wanted: Desired
     missing = found
     status = simulation.status
     if isinstance(moved, Driven):
-        found = jax.vmap(moved.drive)(q, dq, simulation.t)
-        # What the constraint of the motion still carries is what the motors cannot give.
-        missing = -simulation.multipliers[:, mechanism.m :]
-        load = jnp.max(jnp.abs(simulation.multipliers)) + jnp.finfo(q.dtype).tiny
-        driven = (status != Status.converged) | (jnp.max(jnp.abs(missing)) <= MISSING * load)
-        status = Status.where(driven, status, Status.not_driven)
+        driven = moved.evaluated()
+        _, _, found = jax.vmap(driven.drive)(q, dq, simulation.t)
+        missing, lacking = jax.vmap(driven.missing)(q, ddq, simulation.t)
+        possible = jnp.max(jnp.abs(lacking)) <= MISSING * (jnp.max(jnp.abs(ddq)) + jnp.finfo(q.dtype).tiny)
+        status = Status.where(possible, status, Status.not_driven)
     u = actuated.all_forces(motors, simulation.t, found)
 
     def multipliers(q, dq, t, u):

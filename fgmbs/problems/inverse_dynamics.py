@@ -16,7 +16,7 @@ from fgmbs.problems.desired import Desired, DesiredMotion, desired_motion
 from fgmbs.problems.determined_motion import determined_motion
 from fgmbs.problems.driven import Actuated
 from fgmbs.problems.driven_motion import DrivenMotion, observe
-from fgmbs.problems.first_pose import freedom_left, is_traced
+from fgmbs.problems.first_pose import is_traced, refuse_freedom
 from fgmbs.problems.motors import chosen_motors, scales
 from fgmbs.problems.weighted_tracking import WeightedTracking, weighted_tracking
 
@@ -89,12 +89,7 @@ def inverse_dynamics(
     if tracking == "weighted":
         changes = scales(motors, smoothness, "smoothness") if smoothness is not None else None
         return _compromise(actuated, wanted, scale, changes, start, covariance, throw)
-    if left := freedom_left(mechanism, wanted.followed, wanted.start):
-        raise ArgumentError(
-            f"desired: {listed(mechanism.coordinate_names[i] for i in wanted.followed)} leave {left} degree"
-            f"{'s' * (left > 1)} of freedom to the mechanism; give more coordinates, or use hybrid_dynamics, where the "
-            "others move as dynamics says"
-        )
+    refuse_freedom(mechanism, wanted.followed, wanted.start)
     return determined_motion(actuated, motors, wanted, scale, start, covariance, throw)
 
 
