@@ -3,9 +3,17 @@
 import os
 from pathlib import Path
 
+import jax
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_programs():
+    """Compiled programs of other files: a process may hold some ten thousand pieces of code, then LLVM aborts."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

@@ -124,40 +124,40 @@ def test_forces_found_reproduce_the_motion_of_the_robot_around_a_corner(configs)
     assert found.jumps.any()
 
 
-class TestPointwise:
-    """Some of two motors and two coordinates known, the rest found: at single states, against dense algebra."""
+@pytest.fixture(scope="module")
+def states(configs):
+    """Consistent states of a five-bar, with the torques of its motors by dense algebra."""
+    arm = load(configs / "mechanisms" / "five_bar.yaml")
+    rng = np.random.default_rng(0)
+    places = [arm.coordinate_names.index(name) for name in ("theta_l", "theta_r")]
+    y = np.asarray(arm.reference)[places] + 0.1 * rng.standard_normal((12, 2))
+    dy, ddy = rng.standard_normal((2, 12, 2))
+    t = np.arange(12) * 0.1
 
-    @pytest.fixture(scope="class")
-    def state(self, configs):
-        arm = load(configs / "mechanisms" / "five_bar.yaml")
-        rng = np.random.default_rng(0)
-        places = [arm.coordinate_names.index(name) for name in ("theta_l", "theta_r")]
-        y = np.asarray(arm.reference)[places] + 0.1 * rng.standard_normal((12, 2))
-        dy, ddy = rng.standard_normal((2, 12, 2))
-        t = np.arange(12) * 0.1
+    def motors(q):
+        return np.eye(len(q))[:, places]
 
-        def motors(q):
-            return np.eye(len(q))[:, places]
+    return arm, places, (y, dy, ddy), exact_inverse(arm, t, places, y, dy, ddy, arm.reference, motors)
 
-        return arm, places, (y, dy, ddy), exact_inverse(arm, t, places, y, dy, ddy, arm.reference, motors)
 
-    @pytest.mark.parametrize("known", [0, 1])
-    def test_one_motion_and_the_other_force(self, state, known):
-        arm, places, (_, _, ddy), (forces, q, dq, ddq) = state
-        motors = chosen_motors(arm, ["theta_l", "theta_r"])
-        other = 1 - known
+@pytest.mark.parametrize("known", [0, 1])
+def test_one_motion_and_the_other_force(states, known):
+    """Of two motors and two coordinates, one of each is known: the rest is found, at single states."""
+    arm, places, (_, _, ddy), (forces, q, dq, ddq) = states
+    motors = chosen_motors(arm, ["theta_l", "theta_r"])
+    other = 1 - known
 
-        @jax.jit
-        @jax.vmap
-        def found(q, dq, ddy, force):
-            actuated = Actuated(arm, (motors[known],), (motors[other],), (lambda t: force,))
-            t = jnp.zeros(())
-            ddq, _, u = driven_acceleration(actuated, q, dq, t, (places[known],), ddy[None], jnp.ones(1))
-            return u[0], ddq
+    @jax.jit
+    @jax.vmap
+    def found(q, dq, ddy, force):
+        actuated = Actuated(arm, (motors[known],), (motors[other],), (lambda t: force,))
+        t = jnp.zeros(())
+        ddq, _, u = driven_acceleration(actuated, q, dq, t, (places[known],), ddy[None], jnp.ones(1))
+        return u[0], ddq
 
-        u, accelerations = found(*map(jnp.asarray, (q, dq, ddy[:, known], forces[:, other])))
-        np.testing.assert_allclose(u, forces[:, known], atol=1e-8)
-        np.testing.assert_allclose(accelerations, ddq, atol=1e-8)
+    u, accelerations = found(*map(jnp.asarray, (q, dq, ddy[:, known], forces[:, other])))
+    np.testing.assert_allclose(u, forces[:, known], atol=1e-8)
+    np.testing.assert_allclose(accelerations, ddq, atol=1e-8)
 
 
 def message(call):

@@ -30,6 +30,11 @@ def two_motors(configs):
 
 
 @pytest.fixture(scope="module")
+def arm(configs):
+    return load(configs / "mechanisms" / "five_bar.yaml")
+
+
+@pytest.fixture(scope="module")
 def reference_data(data_dir):
     return data_dir / "multibody-factor-graphs"
 
@@ -280,10 +285,6 @@ class TestCovariance:
 
 class TestWeighted:
     sigma, effort = {"theta_l": 1e-4, "theta_r": 1e-4}, {"drive_l": 10.0, "drive_r": 10.0}
-
-    @pytest.fixture(scope="class")
-    def arm(self, configs):
-        return load(configs / "mechanisms" / "five_bar.yaml")
 
     def desired(self, arm):
         return {"theta_l": float(arm.reference[-2]) + 0.2 * np.sin(6 * T), "theta_r": float(arm.reference[-1]) + 0 * T}
