@@ -61,10 +61,10 @@ def sampled_motion(
     """Smooth signals through samples, with velocities, accelerations and their covariances.
 
     Each signal is a time graph of its own: (y, dy, ddy, dddy) at every step, driven by white noise in the fourth
-    derivative, observed with the noise of the samples, the smoothing spline of order 7. How rough the samples are is
-    seen in their eighth differences, how rough the signal in its fourth differences, at the shortest stride at which
-    they stand out of the noise. Corners of a path are found by the score of a jump of the acceleration at each step,
-    which a jump multiplies by hundreds; the two sides then share position and velocity only.
+    derivative, observed with the noise of the samples: the smoothing spline of degree 7. The noise is seen in the
+    eighth differences of the samples, the roughness of the signal in its fourth differences, at the shortest stride at
+    which they stand out of the noise. Corners of a path are found by the score of a jump of the acceleration at each
+    step, which a jump multiplies by hundreds; the two sides then share position and velocity only.
 
     Args:
         y: Uniform samples, three or more [m, rad].
@@ -74,13 +74,13 @@ def sampled_motion(
     """
 
     def signal(arguments):
-        y, sigma = arguments
-        roughness, widest = _scales(jax.lax.stop_gradient(y), sigma)
-        bandwidth, jumps = _settled(*jax.lax.stop_gradient((mechanism, y, dt, roughness, widest)))
-        x, factorization = _smooth(mechanism, y, dt, roughness, bandwidth, jumps)
+        y, given = arguments
+        sigma, widest = _scales(jax.lax.stop_gradient(y), given)
+        bandwidth, jumps = _settled(*jax.lax.stop_gradient((mechanism, y, dt, sigma, widest)))
+        x, factorization = _smooth(mechanism, y, dt, sigma, bandwidth, jumps)
         rates = jnp.asarray([1.0, 1 / dt, 1 / dt**2], y.dtype)
         cov = factorization.marginals().steps[:, :3, :3] * jnp.outer(rates, rates) if covariance else None
-        return x[:, :3] * rates, cov, jumps, roughness
+        return x[:, :3] * rates, cov, jumps, sigma
 
     unknown = jnp.full(y.shape[1], jnp.nan, y.dtype) if sigma is None else jnp.broadcast_to(sigma, y.shape[1:])
     x, cov, jumps, found = jax.lax.map(signal, (y.T, unknown))
