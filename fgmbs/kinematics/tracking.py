@@ -54,7 +54,7 @@ def track(
     """
     mechanism = mechanism.evaluated()
     q, reached, count = jax.lax.stop_gradient(_walk(*jax.lax.stop_gradient((mechanism, q0, t)), followed, y))
-    q = jax.vmap(lambda q, t, y: _implicit(mechanism, q, t, y, followed))(q, t, y)
+    q = jax.vmap(lambda q, t, y: implicit_pose(mechanism, q, t, y, followed))(q, t, y)
     return Tracked(q, reached, count)
 
 
@@ -137,16 +137,18 @@ def velocity_solution(
 
 
 @eqx.filter_custom_jvp
-def _implicit(mechanism, q, t, y, followed):
-    """q as a function of all that its equations depend on."""
+def implicit_pose(
+    mechanism: AbstractMechanism, q: Coordinates, t: Scalar, y: Float[Array, " k"], followed: tuple[int, ...]
+) -> Coordinates:
+    """q, which solves Φ(q, t) = 0 and q[followed] = y, as a function of all that these depend on."""
     return q
 
 
-@_implicit.def_jvp
-def _implicit_jvp(primals, tangents):
+@implicit_pose.def_jvp
+def _implicit_pose_jvp(primals, tangents):
     mechanism, q, t, y, followed = primals
     t_mechanism, _, t_t, t_y, _ = tangents
-    q = _implicit(mechanism, q, t, y, followed)  # so that this rule has derivatives again
+    q = implicit_pose(mechanism, q, t, y, followed)  # so that this rule has derivatives again
 
     def rows(mechanism, t, y):
         return jnp.concatenate([mechanism.constraints(q, t), q[jnp.asarray(followed, int)] - y])

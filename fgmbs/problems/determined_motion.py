@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError, SolveError, Status
 from fgmbs.kinematics.names import listed
-from fgmbs.kinematics.tracking import motion_rows, track, velocity_solution
+from fgmbs.kinematics.tracking import implicit_pose, motion_rows, track, velocity_solution
 from fgmbs.problems.desired import DesiredMotion
 from fgmbs.problems.driven import Actuated
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, observe
@@ -136,7 +136,7 @@ def _force_covariance(mechanism: Actuated, q, wanted: DesiredMotion, effort):
     def at(q, t, y, dy, ddy, cov):
         def u(rates):
             y, dy, ddy = rates.T
-            moved = track(mechanism, q, t[None], wanted.followed, y[None]).q[0]
+            moved = implicit_pose(mechanism, q, t, y, wanted.followed)
             return sample_forces(mechanism, moved, t, wanted.followed, dy, ddy, effort)[2]
 
         J = jax.jacfwd(u)(jnp.stack([y, dy, ddy], axis=1))  # (nu, k, 3)

@@ -9,6 +9,7 @@ from exact import central_difference, exact_inverse, read_table
 
 import fgmbs
 from fgmbs.io.load import parse_mechanism
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar import PlanarMechanism, load
 
 MSC = {"gravity.y": -9.80665}
@@ -281,6 +282,62 @@ class TestCovariance:
         normalised = np.mean(error**2 / variance, axis=0)
         # The density of the process is estimated too, from each short record.
         assert 0.5 < np.median(normalised) < 2.5
+
+
+class Arm(AbstractMechanism):
+    """A double pendulum of point masses on rods of 1 m, in absolute angles from the vertical: a user's own mechanism."""
+
+    masses: jax.Array
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return "a", "b"
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def actuator_names(self) -> tuple[str, ...]:
+        return "shoulder", "elbow"
+
+    @property
+    def reference(self):
+        return jnp.array([0.3, 0.1])
+
+    def evaluated(self):
+        return self
+
+    def constraints(self, q, t):
+        return q[:0]
+
+    def mass_matrix(self, q):
+        m1, m2 = self.masses
+        c = jnp.cos(q[0] - q[1])
+        return jnp.array([[m1 + m2, m2 * c], [m2 * c, m2]])
+
+    def forces(self, q, dq, t):
+        turn = self.masses[1] * jnp.sin(q[0] - q[1]) * jnp.array([-1.0, 1.0]) * dq[::-1] ** 2
+        return turn - jax.grad(self.potential)(q)
+
+    def potential(self, q):
+        m1, m2 = self.masses
+        return -9.81 * ((m1 + m2) * jnp.cos(q[0]) + m2 * jnp.cos(q[1]))
+
+    def actuation(self, q, t):
+        return jnp.array([[1.0, -1.0], [0.0, 1.0]])
+
+
+def test_mechanism_of_the_users_own():
+    arm = Arm(jnp.array([1.0, 0.5]))
+    desired = {"a": lambda t: 0.3 + 0.1 * jnp.sin(t), "b": lambda t: 0.1 * jnp.cos(t)}
+    result = fgmbs.inverse_dynamics(arm, T, desired)
+    a, b, da, db = 0.3 + 0.1 * np.sin(T), 0.1 * np.cos(T), 0.1 * np.cos(T), -0.1 * np.sin(T)
+    dda, ddb = -0.1 * np.sin(T), -0.1 * np.cos(T)
+    elbow = 0.5 * (np.cos(a - b) * dda + ddb - np.sin(a - b) * da**2 + 9.81 * np.sin(b))
+    shoulder = elbow + 1.5 * dda + 0.5 * (np.cos(a - b) * ddb + np.sin(a - b) * db**2) + 1.5 * 9.81 * np.sin(a)
+    np.testing.assert_allclose(result.forces, np.c_[shoulder, elbow], atol=1e-10)
+    assert result.joint_forces is None and result.joint_names == ()
 
 
 class TestWeighted:
