@@ -285,7 +285,7 @@ class TestCovariance:
 
 
 class Arm(AbstractMechanism):
-    """A double pendulum of point masses on rods of 1 m, in absolute angles from the vertical: a user's own mechanism."""
+    """A double pendulum of point masses on rods of 1 m, in absolute angles from the vertical."""
 
     masses: jax.Array
 
