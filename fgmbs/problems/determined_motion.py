@@ -17,7 +17,7 @@ from fgmbs.kinematics.names import listed
 from fgmbs.kinematics.tracking import implicit_pose, motion_rows, track, velocity_solution
 from fgmbs.problems.desired import DesiredMotion
 from fgmbs.problems.driven import Actuated
-from fgmbs.problems.driven_motion import MISSING, DrivenMotion, observe
+from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
 from fgmbs.problems.first_pose import drawn_pose, first_pose, is_traced, out_of_reach
 from fgmbs.problems.motors import Motor, least_effort
 
@@ -78,25 +78,18 @@ def _solve(actuated: Actuated, motors: tuple[Motor, ...], wanted: DesiredMotion,
     dq, ddq, found, lambda_, load, missing, influence = jax.vmap(
         lambda q, t, dy, ddy: sample_forces(actuated, q, t, followed, dy, ddy, effort)
     )(q, t, wanted.dy, wanted.ddy)
-    u = actuated.all_forces(motors, t, found)
     driven = jnp.max(jnp.abs(missing)) <= MISSING * (jnp.max(jnp.abs(load)) + jnp.finfo(q.dtype).tiny)
     status = Status.where(driven, Status.converged, Status.not_driven)
     status = Status.where(jnp.all(tracked.reached), status, Status.out_of_reach)
-    result = DrivenMotion(
-        mechanism=mechanism,
-        motors=motors,
-        followed=followed,
-        t=t,
-        q=q,
-        dq=dq,
-        ddq=ddq,
-        forces=u,
-        multipliers=lambda_,
-        **observe(mechanism, motors, t, q, dq, ddq, u, lambda_),
-        tracking_error=q[:, jnp.asarray(followed, int)] - wanted.samples,
+    result = driven_motion(
+        mechanism,
+        motors,
+        t,
+        (q, dq, ddq),
+        actuated.all_forces(motors, t, found),
+        lambda_,
+        wanted,
         missing=missing,
-        jumps=wanted.jumps,
-        sigma=wanted.sigma,
         covariance=_force_covariance(actuated, q, wanted, effort) if covariance else None,
         iterations={"positions": jnp.max(tracked.newton_steps)},
         status=status,

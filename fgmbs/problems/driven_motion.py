@@ -14,6 +14,7 @@ from fgmbs.errors import SolveError, Status
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.problems.curves import force_curve
+from fgmbs.problems.desired import DesiredMotion
 from fgmbs.problems.motors import Motor, actuation_matrix
 from fgmbs.problems.simulation import norm
 from fgmbs.trajectories import PiecewisePolynomial
@@ -152,17 +153,25 @@ class DrivenMotion(eqx.Module):
         return f"{name}{Status[status]}"
 
 
-def observe(
+def driven_motion(
     mechanism: AbstractMechanism,
     motors: tuple[Motor, ...],
     t: Float[Array, " steps"],
-    q: Float[Array, "steps n"],
-    dq: Float[Array, "steps n"],
-    ddq: Float[Array, "steps n"],
+    motion: tuple[Float[Array, "steps n"], Float[Array, "steps n"], Float[Array, "steps n"]],
     forces: Float[Array, "steps nu"],
     multipliers: Float[Array, "steps m"],
-) -> dict[str, Any]:
-    """What follows from a driven motion, by field name of `DrivenMotion`."""
+    wanted: DesiredMotion | None,
+    *,
+    missing: Float[Array, "steps k"] | None = None,
+    covariance: Float[Array, "steps nu nu"] | None = None,
+    iterations: dict[str, Int[Array, ""]],
+    status: Status,
+) -> DrivenMotion:
+    """The result for a motion (q, dq, ddq), with what follows from it."""
+    q, dq, ddq = motion
+    none = jnp.zeros((t.shape[0], 0), q.dtype)
+    followed = () if wanted is None else wanted.followed
+    reached = q[:, jnp.asarray(followed, int)]
 
     def at(t: Scalar, q, dq, ddq, u, lambda_):
         kinetic, potential = energy(mechanism, q, dq)
@@ -185,4 +194,23 @@ def observe(
             "velocity_constraint_norm": norm(mechanism.constraint_rate(q, dq, t)),
         }
 
-    return jax.vmap(at)(t, q, dq, ddq, forces, multipliers)
+    follows: dict[str, Any] = jax.vmap(at)(t, q, dq, ddq, forces, multipliers)
+    return DrivenMotion(
+        mechanism=mechanism,
+        motors=motors,
+        followed=followed,
+        t=t,
+        q=q,
+        dq=dq,
+        ddq=ddq,
+        forces=forces,
+        multipliers=multipliers,
+        **follows,
+        tracking_error=none if wanted is None else reached - wanted.samples,
+        missing=jnp.zeros_like(reached) if missing is None else missing,
+        jumps=none.astype(bool) if wanted is None else wanted.jumps,
+        sigma=none[0] if wanted is None else wanted.sigma,
+        covariance=covariance,
+        iterations=iterations,
+        status=status,
+    )

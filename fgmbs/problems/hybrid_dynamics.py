@@ -23,7 +23,7 @@ from fgmbs.problems.desired import (
 )
 from fgmbs.problems.determined_motion import determined_motion
 from fgmbs.problems.driven import Actuated, Driven
-from fgmbs.problems.driven_motion import MISSING, DrivenMotion, observe
+from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
 from fgmbs.problems.first_pose import freedom_left, is_traced
 from fgmbs.problems.forward_graph import Integrator
 from fgmbs.problems.motors import Motor, chosen_motors, scales
@@ -168,24 +168,15 @@ def _driven(moved: Actuated | Driven, motors: tuple[Motor, ...], wanted: Desired
         return acceleration(actuated, q, dq, t, actuated.actuation(q, t) @ u)[1]
 
     lambda_ = jax.vmap(multipliers)(q, dq, simulation.t, found)
-    T = t.shape[0]
-    followed = wanted.followed if wanted is not None else ()
-    return DrivenMotion(
-        mechanism=mechanism,
-        motors=motors,
-        followed=followed,
-        t=t,
-        q=q,
-        dq=dq,
-        ddq=ddq,
-        forces=u,
-        multipliers=lambda_,
-        **observe(mechanism, motors, t, q, dq, ddq, u, lambda_),
-        tracking_error=q[:, jnp.asarray(followed, int)] - wanted.samples if wanted is not None else found[:, :0],
+    return driven_motion(
+        mechanism,
+        motors,
+        t,
+        (q, dq, ddq),
+        u,
+        lambda_,
+        wanted,
         missing=missing,
-        jumps=wanted.jumps if wanted is not None else jnp.zeros((T, 0), bool),
-        sigma=wanted.sigma if wanted is not None else jnp.zeros(0, q.dtype),
-        covariance=None,
         iterations={"motion": jnp.sum(simulation.iterations)},
         status=status,
     )

@@ -5,7 +5,6 @@ from typing import Literal
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from fgmbs.dynamics import acceleration
@@ -15,7 +14,7 @@ from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.desired import Desired, DesiredMotion, desired_motion
 from fgmbs.problems.determined_motion import determined_motion
 from fgmbs.problems.driven import Actuated
-from fgmbs.problems.driven_motion import DrivenMotion, observe
+from fgmbs.problems.driven_motion import DrivenMotion, driven_motion
 from fgmbs.problems.first_pose import is_traced, refuse_freedom
 from fgmbs.problems.motors import chosen_motors, scales
 from fgmbs.problems.weighted_tracking import WeightedTracking, weighted_tracking
@@ -131,21 +130,14 @@ def _weighted(actuated: Actuated, exact: DrivenMotion, wanted: DesiredMotion, fo
         return acceleration(mechanism, q, dq, t, actuated.actuation(q, t) @ u)[1]
 
     lambda_ = jax.vmap(multipliers)(found.q, found.dq, t, found.u)
-    return DrivenMotion(
-        mechanism=mechanism,
-        motors=actuated.motors,
-        followed=wanted.followed,
-        t=t,
-        q=found.q,
-        dq=found.dq,
-        ddq=found.ddq,
-        forces=found.u,
-        multipliers=lambda_,
-        **observe(mechanism, actuated.motors, t, found.q, found.dq, found.ddq, found.u, lambda_),
-        tracking_error=found.q[:, jnp.asarray(wanted.followed, int)] - wanted.samples,
-        missing=jnp.zeros_like(wanted.samples),
-        jumps=jnp.zeros(wanted.samples.shape, bool),
-        sigma=wanted.sigma,
+    return driven_motion(
+        mechanism,
+        actuated.motors,
+        t,
+        (found.q, found.dq, found.ddq),
+        found.u,
+        lambda_,
+        wanted,
         covariance=found.covariance_u,
         iterations={**exact.iterations, "weighted": found.iterations},
         status=found.status,

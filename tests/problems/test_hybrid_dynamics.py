@@ -66,6 +66,7 @@ class TestCart:
         np.testing.assert_allclose(inverse.forces, swayed.forces, atol=1e-8)
         np.testing.assert_allclose(inverse.multipliers, swayed.multipliers, atol=1e-8)
 
+    @pytest.mark.slow
     def test_is_forward_dynamics_of_its_own_force(self, cart, swayed):
         forward = fgmbs.hybrid_dynamics(cart, T, forces=swayed.commands, **swayed.state(0))
         np.testing.assert_allclose(forward.q, swayed.q, atol=1e-6)
