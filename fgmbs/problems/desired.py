@@ -22,8 +22,6 @@ Desired: TypeAlias = ArrayLike | tuple[ArrayLike, ...] | Callable
 
 _UNIFORM = 1e-6
 """How much time steps may differ to count as uniform, relative to the step: files round."""
-
-
 _MOMENT = 1e-9
 """How long before a sample the acceleration of a function is looked at for a jump [s] …"""
 _JUMP = 1e-4

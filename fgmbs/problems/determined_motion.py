@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from fgmbs.errors import ArgumentError, SolveError, Status
 from fgmbs.kinematics.names import listed
@@ -50,22 +50,38 @@ def determined_motion(
         AssemblyError: The mechanism cannot be assembled with the first sample.
         SolveError: The motion is out of reach, or impossible with these motors.
     """
-    mechanism, t0 = actuated.mechanism, wanted.start
-    drawn = None if start else drawn_pose(mechanism, t0)
-    q0 = first_pose(mechanism, wanted.followed, wanted.y[0], t0, start) if drawn is None else drawn
-    result, reached, influence = _solve(actuated, motors, wanted, q0, effort, covariance)
+    result, reached, influence = staged_motion(actuated, motors, wanted, effort, start, covariance)
     if is_traced(result):
         return result
-    if drawn is not None and not reached[0]:
-        # No way from the drawing to the first sample: perhaps from elsewhere.
-        q0 = first_pose(mechanism, wanted.followed, wanted.y[0], t0, start)
-        result, reached, influence = _solve(actuated, motors, wanted, q0, effort, covariance)
     _refuse_idle(actuated.motors, influence)
     if throw and not reached.all():
-        raise SolveError(_beyond(mechanism, wanted, result, reached), result)
+        raise SolveError(_beyond(actuated.mechanism, wanted, result, reached), result)
     if throw:
         result.check()
     return result
+
+
+def staged_motion(
+    actuated: Actuated,
+    motors: tuple[Motor, ...],
+    wanted: DesiredMotion,
+    effort: Float[Array, " nu"],
+    start: Mapping[str, float] | None,
+    covariance: bool = False,
+) -> tuple[DrivenMotion, Bool[Array, " steps"], Float[Array, " nu"]]:
+    """(result, which samples were reached, how much each unknown force can do), nothing refused.
+
+    Where the desired coordinates leave freedom, it moves as little as it can: a start for weighted tracking.
+    """
+    mechanism, t0 = actuated.mechanism, wanted.start
+    drawn = None if start else drawn_pose(mechanism, t0)
+    q0 = first_pose(mechanism, wanted.followed, wanted.y[0], t0, start) if drawn is None else drawn
+    found = _solve(actuated, motors, wanted, q0, effort, covariance)
+    if drawn is not None and not is_traced(found) and not found[1][0]:
+        # No way from the drawing to the first sample: perhaps from elsewhere.
+        q0 = first_pose(mechanism, wanted.followed, wanted.y[0], t0, start)
+        found = _solve(actuated, motors, wanted, q0, effort, covariance)
+    return found
 
 
 @eqx.filter_jit

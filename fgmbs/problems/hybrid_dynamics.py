@@ -161,7 +161,7 @@ def _driven(moved: Actuated | Driven, motors: tuple[Motor, ...], wanted: Desired
         _, _, found = jax.vmap(driven.drive)(q, dq, simulation.t)
         missing, lacking = jax.vmap(driven.missing)(q, ddq, simulation.t)
         possible = jnp.max(jnp.abs(lacking)) <= MISSING * (jnp.max(jnp.abs(ddq)) + jnp.finfo(q.dtype).tiny)
-        status = Status.where(possible, status, Status.not_driven)
+        status = Status.where(possible | (status == Status.non_finite), status, Status.not_driven)
     u = actuated.all_forces(motors, simulation.t, found)
 
     def multipliers(q, dq, t, u):

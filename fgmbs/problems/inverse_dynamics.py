@@ -12,7 +12,7 @@ from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.desired import Desired, DesiredMotion, desired_motion
-from fgmbs.problems.determined_motion import determined_motion
+from fgmbs.problems.determined_motion import determined_motion, staged_motion
 from fgmbs.problems.driven import Actuated
 from fgmbs.problems.driven_motion import DrivenMotion, driven_motion
 from fgmbs.problems.first_pose import is_traced, refuse_freedom
@@ -102,7 +102,7 @@ def _compromise(
     throw: bool,
 ) -> DrivenMotion:
     """The most probable motion and forces, from those of exact tracking as far as there are any."""
-    exact = determined_motion(actuated, actuated.motors, wanted, effort, start, throw=False)
+    exact, _, _ = staged_motion(actuated, actuated.motors, wanted, effort, start)
     found = weighted_tracking(
         actuated,
         wanted.t,

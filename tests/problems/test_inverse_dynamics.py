@@ -340,6 +340,23 @@ def test_mechanism_of_the_users_own():
     assert result.joint_forces is None and result.joint_names == ()
 
 
+@pytest.mark.slow
+def test_weighted_tracking_of_a_part_lets_motors_elsewhere_help():
+    """One angle of two is desired; a motor on the other, which does no work on the first, is no fault."""
+    arm = Arm(jnp.array([1.0, 0.5]))
+    result = fgmbs.inverse_dynamics(
+        arm,
+        T,
+        {"a": 0.3 + 0.1 * np.sin(T)},
+        ["a", "b"],
+        tracking="weighted",
+        sigma={"a": 1e-3},
+        effort={"a": 10.0, "b": 10.0},
+    )
+    assert result.status == fgmbs.Status.converged
+    assert np.abs(result.tracking_error).max() < 1e-3
+
+
 class TestWeighted:
     sigma, effort = {"theta_l": 1e-4, "theta_r": 1e-4}, {"drive_l": 10.0, "drive_r": 10.0}
 
