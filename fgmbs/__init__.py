@@ -7,6 +7,8 @@ import jax
 if "JAX_ENABLE_X64" not in os.environ:
     jax.config.update("jax_enable_x64", True)
 
+from fgmbs import inputs as inputs
+from fgmbs import sensors as sensors
 from fgmbs import trajectories as trajectories
 from fgmbs.dynamics import acceleration as acceleration
 from fgmbs.dynamics import energy as energy

@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "fgmbs"
 LAYERS = (
     *(("typing", "errors"), ("kkt", "trajectories"), ("io",)),
-    *(("constraints",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",)),
+    *(("constraints",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",), ("sensors", "inputs")),
     *(("linear",), ("graph",), ("solvers",), ("problems",), ("results",), ("plots",), ("cli",)),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

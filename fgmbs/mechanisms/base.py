@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fgmbs.errors import ArgumentError
 from fgmbs.kkt import solve_kkt
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
@@ -64,6 +65,34 @@ class AbstractMechanism(eqx.Module):
     def actuator_names(self) -> tuple[str, ...]:
         """Names of the commands u, in their order; a mechanism may have none."""
         return ()
+
+    @property
+    def gravity(self) -> Float[Array, " d"]:
+        """Acceleration of free fall [m/s²].
+
+        Raises:
+            ArgumentError: The family does not tell.
+        """
+        raise ArgumentError(f"mechanism: expected one that has gravity; {self._lacks('gravity')}")
+
+    def body_frame(self, body: str, q: Coordinates, t: Scalar) -> tuple[Float[Array, "d d"], Float[Array, " d"]]:
+        """(rotation, origin) of the frame of a body; the columns of the rotation are its axes, seen from the ground.
+
+        Raises:
+            ArgumentError: There is no such body, or the family does not tell.
+        """
+        raise ArgumentError(f"body: expected a mechanism of bodies with frames; {self._lacks('body_frame')}")
+
+    def point_position(self, point: str, q: Coordinates) -> Float[Array, " d"]:
+        """Position of a point by name [m].
+
+        Raises:
+            ArgumentError: There is no such point, or the family does not tell.
+        """
+        raise ArgumentError(f"point: expected a mechanism of points with names; {self._lacks('point_position')}")
+
+    def _lacks(self, member: str) -> str:
+        return f"found {type(self).__name__}, which does not define {member}"
 
     @abc.abstractmethod
     def evaluated(self) -> "AbstractMechanism":

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float
 
+from fgmbs.constraints.plane import dot, perpendicular
 from fgmbs.constraints.prescribed_motion import prescribed_motion
 from fgmbs.errors import ArgumentError
 from fgmbs.io import scopes
@@ -175,6 +176,21 @@ class PlanarMechanism(AbstractMechanism):
 
         return joint_forces(self, q, dq, ddq, lambda_, t, u)
 
+    @property
+    def gravity(self) -> Float[Array, "2"]:
+        return self._numbers.gravity
+
+    def body_frame(self, body: str, q: Coordinates, t: Scalar) -> tuple[Float[Array, "2 2"], Float[Array, "2"]]:
+        """(rotation, origin) of a body: the origin is its first point, the x axis points to its second."""
+        first, second, *_ = self.body_points[_index(body, self.body_names, "body", "bodies")]
+        positions = self.point_positions(q)
+        d = positions[second] - positions[first]
+        e = d / jnp.sqrt(dot(d, d))
+        return jnp.stack([e, perpendicular(e)], axis=1), positions[first]
+
+    def point_position(self, point: str, q: Coordinates) -> Float[Array, "2"]:
+        return self.point_positions(q)[_index(point, self.point_names, "point", "points")]
+
     def point_positions(self, q: Coordinates) -> Float[Array, "points 2"]:
         """Positions of all points in the order of the file [m]."""
         topology = self._topology
@@ -189,6 +205,12 @@ class PlanarMechanism(AbstractMechanism):
     def fixed_points(self) -> tuple[int, ...]:
         """Points that belong to the ground."""
         return tuple(i for i, point in enumerate(self.description.points) if point.fixed)
+
+
+def _index(name: str, names: tuple[str, ...], argument: str, kind: str) -> int:
+    if name not in names:
+        raise ArgumentError(f"{argument}: there is no {argument} {name!r}{nearest(name, names, kind)}")
+    return names.index(name)
 
 
 _planar_numbers = eqx.filter_jit(planar_numbers)

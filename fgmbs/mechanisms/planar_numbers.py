@@ -33,6 +33,8 @@ class PlanarNumbers(eqx.Module):
     constraints: tuple[tuple[Array, ...], ...]
     """Numbers of each group of constraints: lengths, offsets, lines, ratios."""
     mass_matrix: Float[Array, "n n"]
+    gravity: Float[Array, "2"]
+    """[m/s²]"""
     weight: Float[Array, " n"]
     """Generalized force of gravity [N]."""
     potential_at_origin: Float[Array, ""]
@@ -78,6 +80,7 @@ def planar_numbers(
             for group in topology.groups
         ),
         mass_matrix=jnp.pad(M[: 2 * topology.free, : 2 * topology.free], (0, massless)),
+        gravity=drawing.vector("gravity"),
         weight=jnp.pad(weight[: topology.free].ravel(), (0, massless)),
         potential_at_origin=-jnp.sum(weight[topology.free :] * fixed),
         spring_stiffness=drawing.stack(topology.springs, "stiffness"),

@@ -1,0 +1,169 @@
+"""Forces that a mechanism's description does not tell: commands that were recorded, and unknown ones.
+
+Sizes of unknown forces that are None are found from the data.
+"""
+
+import abc
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fgmbs.errors import ArgumentError
+from fgmbs.io.expressions import nearest
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.trajectories.arguments import Numbers, choice, finite, refuse
+
+_ANY_FORCE = 1e6
+"""Standard deviation of a force of which nothing is known, beyond any it can have [N, N·m]."""
+
+
+class AbstractInput(eqx.Module):
+    """A force on a mechanism."""
+
+    name: eqx.AbstractVar[str]
+
+    @abc.abstractmethod
+    def check(self, mechanism: AbstractMechanism) -> None:
+        """Refuses a mechanism on which it cannot act.
+
+        Raises:
+            ArgumentError: Names the input and offers the nearest names.
+        """
+
+
+class Disturbance(AbstractInput):
+    """White forces in all directions in which the mechanism can move."""
+
+    power: Float[Array, ""] | None
+    """Mean kinetic energy they feed into each degree of freedom per second [W]."""
+    name: str = eqx.field(static=True)
+
+    def __init__(self, power: Numbers | None = None, *, name: str = "disturbance"):
+        self.name = name
+        self.power = _size(name, "power", power)
+
+    def check(self, mechanism: AbstractMechanism) -> None:
+        pass
+
+
+class WhiteNoise(AbstractInput):
+    """A white force on an actuator or coordinate; it has no value at an instant."""
+
+    on: str = eqx.field(static=True)
+    """Actuator or coordinate."""
+    density: Float[Array, ""] | None
+    """Square root of its spectral density S, S = density² [N·√s, N·m·√s]."""
+    name: str = eqx.field(static=True)
+
+    def __init__(self, on: str, density: Numbers | None = None, *, name: str | None = None):
+        self.on, self.name = on, name or on
+        self.density = _size(self.name, "density", density)
+
+    def check(self, mechanism: AbstractMechanism) -> None:
+        _check_target(mechanism, self.on, self.name)
+
+
+class RandomWalk(AbstractInput):
+    """An unknown force that wanders: its change in s seconds has the standard deviation rate · √s."""
+
+    on: str = eqx.field(static=True)
+    """Actuator or coordinate."""
+    rate: Float[Array, ""] | None
+    """[N/√s, N·m/√s]"""
+    sigma0: Float[Array, ""]
+    """Standard deviation of its value at the start [N, N·m]."""
+    name: str = eqx.field(static=True)
+
+    def __init__(self, on: str, rate: Numbers | None = None, *, sigma0: Numbers = _ANY_FORCE, name: str | None = None):
+        self.on, self.name = on, name or on
+        self.rate = _size(self.name, "rate", rate)
+        self.sigma0 = _positive(self.name, "sigma0", sigma0)
+
+    def check(self, mechanism: AbstractMechanism) -> None:
+        _check_target(mechanism, self.on, self.name)
+
+
+class GaussMarkov(AbstractInput):
+    """An unknown force about 0: its standard deviation is `sigma`, its autocorrelation exp(−s / time_constant)."""
+
+    on: str = eqx.field(static=True)
+    """Actuator or coordinate."""
+    sigma: Float[Array, ""] | None
+    """[N, N·m]"""
+    time_constant: Float[Array, ""]
+    """[s]"""
+    name: str = eqx.field(static=True)
+
+    def __init__(self, on: str, sigma: Numbers | None = None, *, time_constant: Numbers, name: str | None = None):
+        self.on, self.name = on, name or on
+        self.sigma = _size(self.name, "sigma", sigma)
+        self.time_constant = _positive(self.name, "time_constant", time_constant)
+
+    def check(self, mechanism: AbstractMechanism) -> None:
+        _check_target(mechanism, self.on, self.name)
+
+
+class Command(AbstractInput):
+    """A force that was recorded: gain · signal(t − delay)."""
+
+    on: str = eqx.field(static=True)
+    """Actuator or coordinate."""
+    column: str = eqx.field(static=True)
+    """Signal of the recording."""
+    gain: Float[Array, ""]
+    """Force per unit of the signal."""
+    delay: Float[Array, ""]
+    """How much later than its stamp the command acts [s]."""
+    hold: Literal["previous", "linear"] = eqx.field(static=True)
+    """Between samples: the previous one, or on the straight line to the next."""
+    name: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        on: str,
+        column: str,
+        *,
+        gain: Numbers = 1.0,
+        delay: Numbers = 0.0,
+        hold: Literal["previous", "linear"] = "previous",
+        name: str | None = None,
+    ):
+        self.on, self.column, self.name, self.hold = on, column, name or on, hold
+        self.gain, self.delay = _number(self.name, "gain", gain), _number(self.name, "delay", delay)
+        try:
+            choice("hold", hold, ("previous", "linear"))
+        except ArgumentError as error:
+            raise ArgumentError(f"input {self.name!r}: {error}") from None
+
+    def check(self, mechanism: AbstractMechanism) -> None:
+        _check_target(mechanism, self.on, self.name)
+
+
+def _check_target(mechanism: AbstractMechanism, on: str, name: str) -> None:
+    known = (*mechanism.actuator_names, *mechanism.coordinate_names)
+    if on not in known:
+        advice = nearest(on, known, "actuators and coordinates")
+        raise ArgumentError(f"input {name!r}: on: there is no actuator or coordinate {on!r}{advice}")
+
+
+def _size(name: str, argument: str, value: Numbers | None) -> Array | None:
+    return None if value is None else _positive(name, argument, value)
+
+
+def _positive(name: str, argument: str, value: Numbers) -> Array:
+    return _number(name, argument, value, positive=True)
+
+
+def _number(name: str, argument: str, value: Numbers, *, positive: bool = False) -> Array:
+    try:
+        array = finite(argument, value)
+        if array.ndim:
+            raise ArgumentError(f"{argument}: expected one number; found shape {array.shape}")
+        if positive and isinstance(array, np.ndarray):
+            refuse(argument, array, array <= 0, "a positive number")
+    except ArgumentError as error:
+        raise ArgumentError(f"input {name!r}: {error}") from None
+    return jnp.asarray(array, dtype=float)

@@ -1,0 +1,188 @@
+"""What every sensor answers: what it would read of a motion."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fgmbs.errors import ArgumentError
+from fgmbs.factors.robust import AbstractLoss
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.sensors.channel import Calibration, Channel
+from fgmbs.sensors.channel import Unknown as Unknown
+from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
+
+
+class Reading(eqx.Module):
+    """What there is to read at one instant."""
+
+    q: Coordinates
+    """Coordinates [m, rad]."""
+    dq: Velocities
+    """Velocities [m/s, rad/s]."""
+    ddq: Velocities | None
+    """Accelerations, for sensors of order 2 and 3 [m/s², rad/s²]."""
+    lambda_: Constraints | None
+    """Multipliers of the constraints, for sensors of order 3."""
+    forces: dict[str, Scalar]
+    """Total force by name of the actuator or coordinate it acts on; 0 for a name that is not there [N, N·m]."""
+    t: Scalar
+    """Time [s]."""
+
+
+class AbstractSensor(eqx.Module):
+    """A sensor: what a perfect one reads, and how the real one differs from that."""
+
+    channel: eqx.AbstractVar[Channel]
+    order: eqx.AbstractClassVar[int]
+    """What it reads: 0 q, 1 also dq, 2 also ddq, 3 also the multipliers."""
+
+    @property
+    @abc.abstractmethod
+    def units(self) -> tuple[str, ...]:
+        """Unit of each row."""
+
+    @property
+    def circular(self) -> bool:
+        """Whether it reads angles modulo 2π."""
+        return False
+
+    @abc.abstractmethod
+    def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:
+        """What a perfect sensor reads, in SI units.
+
+        Raises:
+            ArgumentError: The mechanism lacks what it measures.
+        """
+
+    @property
+    def name(self) -> str:
+        return self.channel.name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Signal of the recording for each row."""
+        return self.channel.columns
+
+    @property
+    def rows(self) -> int:
+        """Numbers of one reading."""
+        return self.channel.rows
+
+    @property
+    def sigma(self) -> Float[Array, "*rows"]:
+        """Standard deviation of the noise, in the units of the reading."""
+        return self.channel.sigma
+
+    @property
+    def resolution(self) -> Float[Array, ""]:
+        """Step of the readings, in their unit."""
+        return self.channel.resolution
+
+    @property
+    def bias(self) -> Array | Unknown | None:
+        return self._calibration("bias")
+
+    @property
+    def gain(self) -> Array | Unknown | None:
+        return self._calibration("gain")
+
+    @property
+    def delay(self) -> Array | Unknown | None:
+        """How much later than it happens a value is stamped [s]."""
+        return self._calibration("delay")
+
+    @property
+    def misalignment(self) -> Array | Unknown | None:
+        """Angle by which the axes of the sensor are turned [rad]."""
+        return self._calibration("misalignment")
+
+    def _calibration(self, key: str) -> Array | Unknown | None:
+        return self.channel.unknowns.get(key, self.channel.known.get(key))
+
+    @property
+    def loss(self) -> AbstractLoss | None:
+        return self.channel.loss
+
+    @property
+    def unknowns(self) -> dict[str, Unknown]:
+        """Calibration numbers to be estimated, by name; the bias has one for each row, the others are scalars."""
+        return self.channel.unknowns
+
+    def noise_sigma(self) -> Float[Array, " rows"]:
+        """Standard deviation of each row, that of rounding to the resolution included."""
+        variance = self.sigma**2 + self.resolution**2 / 12
+        return jnp.broadcast_to(jnp.sqrt(variance), (self.rows,))
+
+    def predict(
+        self, mechanism: AbstractMechanism, reading: Reading, calibration: Calibration
+    ) -> Float[Array, " rows"]:
+        """gain · R(misalignment)ᵀ ideal + bias.
+
+        Args:
+            mechanism: The mechanism.
+            reading: The instant that is read; a delay is the matter of who chooses it.
+            calibration: Values of `unknowns` by name; those of the prior for what is not there.
+        """
+        y, numbers = self.ideal(mechanism, reading), self.channel.calibration(calibration)
+        if "misalignment" in numbers:
+            c, s = jnp.cos(numbers["misalignment"]), jnp.sin(numbers["misalignment"])
+            y = jnp.stack([c * y[0] + s * y[1], c * y[1] - s * y[0]])
+        if "gain" in numbers:
+            y = numbers["gain"] * y
+        return y + numbers["bias"] if "bias" in numbers else y
+
+    def error(self, predicted: Float[Array, " rows"], measured: Float[Array, " rows"]) -> Float[Array, " rows"]:
+        """predicted − measured; for angles modulo 2π the difference that is nearest to 0."""
+        difference = predicted - measured
+        return wrapped(difference) if self.circular else difference
+
+    def check(self, mechanism: AbstractMechanism) -> None:
+        """Refuses a mechanism that lacks what the sensor measures.
+
+        Raises:
+            ArgumentError: Names the sensor and its argument, and offers the nearest names.
+        """
+        q = mechanism.reference
+        dq = jax.ShapeDtypeStruct((mechanism.nv,), q.dtype)
+        lambda_, t = jax.ShapeDtypeStruct((mechanism.m,), q.dtype), jax.ShapeDtypeStruct((), q.dtype)
+        try:
+            shape = jax.eval_shape(self.ideal, mechanism, Reading(q, dq, dq, lambda_, {}, t)).shape
+        except ArgumentError as error:
+            raise ArgumentError(f"sensor {self.name!r}: {error}") from None
+        if shape != (self.rows,):
+            raise ArgumentError(
+                f"sensor {self.name!r}: expected a mechanism of which it reads {self.rows} "
+                f"number{'s' * (self.rows > 1)}; found {shape}"
+            )
+
+
+def wrapped(angle: Float[Array, "*rows"]) -> Float[Array, "*rows"]:
+    """The angle in [−π, π] that is the same modulo 2π [rad]."""
+    return angle - 2 * jnp.pi * jnp.round(angle / (2 * jnp.pi))
+
+
+def rate(mechanism: AbstractMechanism, reading: Reading, function: Callable[[Coordinates, Scalar], Any]) -> Any:
+    """Value and time derivative of function(q, t) along the motion."""
+    return _along(mechanism, reading, function)(jnp.zeros_like(reading.q[0]))
+
+
+def second_rate(mechanism: AbstractMechanism, reading: Reading, function: Callable[[Coordinates, Scalar], Any]) -> Any:
+    """Value, first and second time derivative of function(q, t) along the motion."""
+    start = jnp.zeros_like(reading.q[0])
+    (value, first), (_, second) = jax.jvp(_along(mechanism, reading, function), (start,), (jnp.ones_like(start),))
+    return value, first, second
+
+
+def _along(mechanism: AbstractMechanism, reading: Reading, function: Callable) -> Callable:
+    """s seconds later, as far as the reading tells: value of the function and its time derivative."""
+
+    def later(s):
+        v = s * reading.dq if reading.ddq is None else s * reading.dq + s**2 / 2 * reading.ddq
+        return function(mechanism.retract(reading.q, v), reading.t + s)
+
+    return lambda s: jax.jvp(later, (s,), (jnp.ones_like(s),))

@@ -1,0 +1,144 @@
+"""What every sensor has besides what it measures: name, columns, noise, calibration."""
+
+from collections.abc import Sequence
+from typing import Required, TypeAlias, TypedDict
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float
+
+from fgmbs.errors import ArgumentError
+from fgmbs.factors.robust import AbstractLoss
+from fgmbs.trajectories.arguments import Numbers, finite, refuse
+
+Calibration: TypeAlias = dict[str, Array]
+"""Values of calibration numbers by name: `bias`, `gain`, `delay`, `misalignment`."""
+
+
+class Unknown(eqx.Module):
+    """A number to be estimated, of prior N(value, sigma²)."""
+
+    value: Float[Array, "*rows"]
+    sigma: Float[Array, "*rows"]
+
+    def __init__(self, value: Numbers = 0.0, *, sigma: Numbers):
+        self.value = jnp.asarray(finite("value", value), dtype=float)
+        self.sigma = _positive("sigma", sigma)
+
+
+class ChannelOptions(TypedDict, total=False):
+    """Arguments that all sensors take; bias, gain, delay and misalignment may each be `Unknown`."""
+
+    sigma: Required[Numbers]
+    """Standard deviation of the noise, one number or one for each row, in the unit of the reading."""
+    columns: str | Sequence[str] | None
+    """Signal of the recording for each row; by default the name, for two rows NAME.x and NAME.y."""
+    bias: Numbers | Unknown | None
+    """Added to every reading, one number or one for each row."""
+    gain: Numbers | Unknown | None
+    """Unit of the reading per SI unit."""
+    delay: Numbers | Unknown | None
+    """How much later than it happens a value is stamped [s]."""
+    misalignment: Numbers | Unknown | None
+    """How far a sensor of two axes is turned from where it is meant to be, from its first axis to its second [rad]."""
+    resolution: Numbers
+    """Step of the readings, in their unit; 0 for fine ones."""
+    loss: AbstractLoss | None
+    """Robust loss for outliers."""
+
+
+class Channel(eqx.Module):
+    """Name, columns, noise and calibration of a sensor; see `ChannelOptions`."""
+
+    name: str = eqx.field(static=True)
+    columns: tuple[str, ...] = eqx.field(static=True)
+    sigma: Float[Array, "*rows"]
+    resolution: Float[Array, ""]
+    known: Calibration
+    """Calibration numbers that are given …"""
+    unknowns: dict[str, Unknown]
+    """… and those to be estimated, their leaves of the shape of the number."""
+    loss: AbstractLoss | None
+
+    def __init__(
+        self,
+        name: str,
+        rows: int,
+        *,
+        sigma: Numbers,
+        columns: str | Sequence[str] | None = None,
+        bias: Numbers | Unknown | None = None,
+        gain: Numbers | Unknown | None = None,
+        delay: Numbers | Unknown | None = None,
+        misalignment: Numbers | Unknown | None = None,
+        resolution: Numbers = 0.0,
+        loss: AbstractLoss | None = None,
+    ):
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"name: expected a text; found {name!r}")
+        self.name = name
+        try:
+            self.columns = _columns(name, rows, columns)
+            self.sigma = _fitting("sigma", _positive("sigma", sigma), (rows,), whole=False)
+            self.resolution = _fitting("resolution", jnp.asarray(finite("resolution", resolution), dtype=float), ())
+            if not isinstance(self.resolution, Tracer) and self.resolution < 0:
+                raise ArgumentError(f"resolution: expected a positive number or 0; found {float(self.resolution):g}")
+            if misalignment is not None and rows != 2:
+                raise ArgumentError("misalignment: only for sensors of two axes; this one has one row")
+            known, unknowns = {}, {}
+            given = {"bias": bias, "gain": gain, "delay": delay, "misalignment": misalignment}
+            for key, value in given.items():
+                shape = (rows,) if key == "bias" else ()
+                if isinstance(value, Unknown):
+                    unknowns[key] = _shaped(key, value, shape)
+                elif value is not None:
+                    known[key] = _fitting(key, jnp.asarray(finite(key, value), dtype=float), shape)
+            gain_known = known.get("gain")
+            if gain_known is not None and not isinstance(gain_known, Tracer) and gain_known == 0:
+                raise ArgumentError("gain: expected a number other than 0; found 0")
+        except ArgumentError as error:
+            raise ArgumentError(f"sensor {name!r}: {error}") from None
+        self.known, self.unknowns, self.loss = known, unknowns, loss
+
+    @property
+    def rows(self) -> int:
+        """Numbers of one reading."""
+        return len(self.columns)
+
+    def calibration(self, estimated: Calibration) -> Calibration:
+        """All calibration numbers there are; those to be estimated are as given, else those of their priors."""
+        return {**self.known, **{key: unknown.value for key, unknown in self.unknowns.items()}, **estimated}
+
+
+def _columns(name: str, rows: int, columns: str | Sequence[str] | None) -> tuple[str, ...]:
+    if columns is None:
+        return (name,) if rows == 1 else (f"{name}.x", f"{name}.y")
+    columns = (columns,) if isinstance(columns, str) else tuple(columns)
+    if len(columns) != rows or not all(isinstance(column, str) for column in columns):
+        raise ArgumentError(f"columns: expected {rows} name{'s' * (rows > 1)}; found {columns!r}")
+    if len(set(columns)) < rows:
+        raise ArgumentError(f"columns: expected different names; found {columns!r}")
+    return columns
+
+
+def _positive(argument: str, value: Numbers) -> Array:
+    array = finite(argument, value)
+    if isinstance(array, np.ndarray):
+        refuse(argument, array, array <= 0, "positive numbers")
+    return jnp.asarray(array, dtype=float)
+
+
+def _fitting(argument: str, value: Array, shape: tuple[int, ...], *, whole: bool = True) -> Array:
+    """`value` with this shape, a single number for every row; left single unless `whole`."""
+    if value.shape not in ((), shape):
+        words = f"{shape[0]} numbers, one for each row, or one" if shape else "one number"
+        raise ArgumentError(f"{argument}: expected {words}; found shape {value.shape}")
+    return jnp.broadcast_to(value, shape) if whole else value
+
+
+def _shaped(argument: str, unknown: Unknown, shape: tuple[int, ...]) -> Unknown:
+    value, sigma = (_fitting(argument, leaf, shape) for leaf in (unknown.value, unknown.sigma))
+    # Set on a copy: the shapes are known, the numbers have been checked.
+    return eqx.tree_at(lambda u: (u.value, u.sigma), unknown, (value, sigma))

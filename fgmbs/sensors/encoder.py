@@ -1,0 +1,96 @@
+"""Encoders: angles and lengths."""
+
+from typing import ClassVar, Literal, Unpack
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fgmbs.errors import ArgumentError
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.sensors.base import AbstractSensor, Reading
+from fgmbs.sensors.channel import Channel, ChannelOptions, Unknown
+from fgmbs.sensors.coordinates import place_of
+
+_ANY_OFFSET = 1e3
+"""Standard deviation of the offset of an incremental encoder, beyond any it can have [rad, m]."""
+
+
+class Encoder(AbstractSensor):
+    """A coordinate, or the angle of a body.
+
+    An absolute encoder of an angle reads it modulo 2π. An incremental one counts from where it was switched on: its
+    bias is unknown unless it is given.
+    """
+
+    channel: Channel
+    of: str | None = eqx.field(static=True)
+    """Coordinate …"""
+    body: str | None = eqx.field(static=True)
+    """… or body, the angle of whose frame it reads …"""
+    relative_to: str | None = eqx.field(static=True)
+    """… from that of another body; None is the ground."""
+    incremental: bool = eqx.field(static=True)
+    unit: Literal["rad", "m"] = eqx.field(static=True)
+    order: ClassVar[int] = 0
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        of: str | None = None,
+        body: str | None = None,
+        relative_to: str | None = None,
+        incremental: bool = False,
+        unit: Literal["rad", "m"] = "rad",
+        **options: Unpack[ChannelOptions],
+    ):
+        """An encoder.
+
+        Args:
+            name: Its name.
+            of: Coordinate that it reads; or
+            body: body whose angle it reads, from the x axis of the ground or of the body `relative_to`.
+            relative_to: See there.
+            incremental: It counts from where it was switched on.
+            unit: "m" for a coordinate that is a length.
+            **options: What all sensors take, see `ChannelOptions`.
+
+        Raises:
+            ArgumentError: An argument that cannot be meant.
+        """
+        if (of is None) == (body is None):
+            found = "both" if of else "none"
+            raise ArgumentError(f"sensor {name!r}: of: expected a coordinate, or else a body; found {found}")
+        if relative_to is not None and body is None:
+            raise ArgumentError(f"sensor {name!r}: relative_to: only with body; found relative_to={relative_to!r}")
+        if unit not in ("rad", "m") or (unit == "m" and body is not None):
+            accepted = "'rad' or 'm'" if body is None else "'rad' for the angle of a body"
+            raise ArgumentError(f"sensor {name!r}: unit: expected {accepted}; found {unit!r}")
+        if body is not None and options.get("gain") is not None:
+            raise ArgumentError(
+                f"sensor {name!r}: gain: only for an encoder of a coordinate, whose turns are counted; give the "
+                f"mechanism a relative coordinate of the body {body!r} and name it by of"
+            )
+        if incremental and options.get("bias") is None:
+            options = {**options, "bias": Unknown(sigma=_ANY_OFFSET)}
+        self.channel = Channel(name, 1, **options)
+        self.of, self.body, self.relative_to = of, body, relative_to
+        self.incremental, self.unit = incremental, unit
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        return (self.unit,)
+
+    @property
+    def circular(self) -> bool:
+        # The turns of a body are not in its frame; those of a coordinate are counted.
+        return self.body is not None or (self.unit == "rad" and not self.incremental)
+
+    def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, "1"]:
+        if self.of is not None:
+            return reading.q[place_of(mechanism, self.of, self.unit)][None]
+        rotation, _ = mechanism.body_frame(str(self.body), reading.q, reading.t)
+        if self.relative_to is not None:
+            rotation = mechanism.body_frame(self.relative_to, reading.q, reading.t)[0].T @ rotation
+        return jnp.arctan2(rotation[1, 0], rotation[0, 0])[None]
