@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PyTree
 
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.base import Factor, Instant, value_and_jacobian
+from fgmbs.kinematics.chart import MotionChart
 from fgmbs.linear.blocks import BlockTridiagonal, LeastSquares
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Scalar
@@ -45,6 +46,8 @@ class TimeGraph(eqx.Module):
         times: Time of every step [s].
         dt: Time step [s].
         global_sizes: Name and size of the global parameters.
+        chart: Local coordinates of the steps, on which everything linear acts; without it those are the variables
+            themselves. The first variables of a step are q and dq then.
     """
 
     mechanism: AbstractMechanism
@@ -53,6 +56,7 @@ class TimeGraph(eqx.Module):
     times: Float[Array, " steps"]
     dt: Scalar
     global_sizes: Sizes = eqx.field(static=True, default=())
+    chart: MotionChart | None = None
 
     def __check_init__(self):
         for factor in self.factors:
@@ -74,8 +78,13 @@ class TimeGraph(eqx.Module):
 
     @property
     def step_size(self) -> int:
-        """Unknowns of one step, nx."""
+        """Variables of one step, nx."""
         return sum(size for _, size in self.sizes)
+
+    @property
+    def local_size(self) -> int:
+        """Local coordinates of one step."""
+        return self.step_size if self.chart is None else self.chart.local_size(self.mechanism, self.step_size)
 
     def pack(self, values: dict[str, Float[Array, "steps _"]], theta: dict[str, Array] | None = None) -> Unknowns:
         """Stack named variables (each (steps, size)) and global parameters."""
@@ -108,19 +117,36 @@ class TimeGraph(eqx.Module):
         """Cost of every factor, summed over time."""
         return jnp.stack([jnp.sum(_cost(r, factor)) for factor, r in self._evaluate(x, _value)])
 
+    def moved(self, x: Unknowns, delta: Unknowns) -> Unknowns:
+        """x ⊞ δ; NaN in steps that cannot be reached."""
+        if self.chart is None:
+            return Unknowns(x.steps + delta.steps, x.globals + delta.globals)
+        move = lambda x, delta, t: self.chart.move(self.mechanism, x, delta, t)  # noqa: E731
+        return Unknowns(jax.vmap(move)(x.steps, delta.steps, self.times), x.globals + delta.globals)
+
+    def still(self, x: Unknowns) -> Unknowns:
+        """δ = 0."""
+        return Unknowns(jnp.zeros((self.num_steps, self.local_size), x.steps.dtype), jnp.zeros_like(x.globals))
+
+    def tangents(self, x: Unknowns) -> Float[Array, "steps nx local"] | None:
+        """∂x/∂δ of every step; None where that is the identity."""
+        if self.chart is None:
+            return None
+        return jax.vmap(lambda x, t: self.chart.tangent(self.mechanism, x, t))(x.steps, self.times)
+
     def linearize(self, x: Unknowns) -> tuple[LeastSquares, Scalar]:
-        """The whitened least-squares system at x, one row block per factor and place, and the cost there.
+        """The whitened least-squares system in δ at x, one row block per factor and place, and the cost there.
 
         Robust factors enter with their rows scaled by √ρ', so that the gradient is exact.
         """
         rows = {"initial": [], "step": [], "interval": [], "global": []}
         bent = 0.0
-        for factor, r, jacobian in self._evaluate(x, _linearization):
+        for factor, r, jacobian in self._evaluate(x, _linearization, self.tangents(x)):
             parts = _reweight(factor, (r, *self._dense(factor, r, jacobian)))
             rows[factor.scope].append(parts)
             if factor.loss is not None:
                 bent += jnp.sum(_cost(r, factor)) - 0.5 * jnp.sum(parts[0] ** 2)
-        T, nx, p = self.num_steps, self.step_size, x.globals.shape[0]
+        T, nx, p = self.num_steps, self.local_size, x.globals.shape[0]
         dtype = x.steps.dtype
 
         def stacked(scope, lead, blocks):
@@ -150,11 +176,31 @@ class TimeGraph(eqx.Module):
         return system, system.cost() + bent
 
     def gradient(self, x: Unknowns) -> Unknowns:
-        """Gradient of the cost."""
-        return jax.grad(self.cost)(x)
+        """Gradient of the cost with respect to δ at x."""
+        return jax.grad(lambda delta: self.cost(self.moved(x, delta)))(self.still(x))
 
     def hessian(self, x: Unknowns) -> BlockTridiagonal:
-        """Exact Hessian of the cost, second derivatives of the residuals included."""
+        """Exact Hessian of the cost with respect to δ at x, second derivatives of the residuals included."""
+        if self.chart is None:
+            return self._hessian(x)
+        # cost(x + E δ + ½ δᵀ D δ): Eᵀ H E, and at every step the gradient times D.
+        E = self.tangents(x)
+        H = self._hessian(x)
+        steps = jax.grad(self.cost)(x).steps
+
+        def bend(x, t, gradient):
+            height = lambda delta: gradient @ self.chart.move(self.mechanism, x, delta, t)  # noqa: E731
+            return jax.hessian(height)(jnp.zeros(self.local_size, x.dtype))
+
+        return BlockTridiagonal(
+            diagonal=jnp.einsum("kxa,kxy,kyb->kab", E, H.diagonal, E) + jax.vmap(bend)(x.steps, self.times, steps),
+            lower=jnp.einsum("kxa,kxy,kyb->kab", E[1:], H.lower, E[:-1]),
+            arrow=jnp.einsum("kpx,kxa->kpa", H.arrow, E),
+            corner=H.corner,
+        )
+
+    def _hessian(self, x: Unknowns) -> BlockTridiagonal:
+        """Hessian with respect to the variables."""
         T, nx, p = self.num_steps, self.step_size, x.globals.shape[0]
         diagonal = jnp.zeros((T, nx, nx), x.steps.dtype)
         lower = jnp.zeros((T - 1, nx, nx), x.steps.dtype)
@@ -178,32 +224,47 @@ class TimeGraph(eqx.Module):
 
     # Evaluation of one factor at all its places.
 
-    def _evaluate(self, x: Unknowns, evaluate: Callable):
-        """(factor, *evaluate(whitened residual, factor, (variables, globals))) of every factor at all its places."""
+    def _evaluate(self, x: Unknowns, evaluate: Callable, tangents: Float[Array, "steps nx local"] | None = None):
+        """(factor, *evaluate(whitened residual, factor, arguments)) of every factor at all its places.
+
+        The arguments are (its variables, the globals it reads), or with tangents (δ of its steps, the globals).
+        """
         values = self.unpack(x.steps)
         theta = _split(x.globals, self.global_sizes)
         for factor in self.factors:
             read = {name: theta[name] for name in factor.globals}
 
-            def function(variables, theta, row, factor=factor):
+            def function(variables, theta, row, E, factor=factor):
                 t, series, weights = row
 
                 def residual(arguments):
-                    variables, theta = arguments
+                    moved, theta = arguments
+                    if E is not None:
+                        moved = self._shifted(factor, variables, E, moved)
                     at = Instant(self.mechanism, t, self.dt, theta, series, factor.data)
-                    return factor.whitened(at, weights, *variables)
+                    return factor.whitened(at, weights, *moved)
 
-                return evaluate(residual, factor, (variables, theta))
+                arguments = variables if E is None else tuple(jnp.zeros(e.shape[1], e.dtype) for e in E)
+                return evaluate(residual, factor, (arguments, theta))
 
             rows = (self.times, factor.series, factor.weights)
             if factor.scope in ("global", "initial"):
                 variables = tuple(values[name][0] for name in factor.variables)
-                yield factor, *function(variables, read, jax.tree.map(itemgetter(0), rows))
+                E = None if tangents is None or factor.scope == "global" else (tangents[0],)
+                yield factor, *function(variables, read, jax.tree.map(itemgetter(0), rows), E)
             else:
                 ends = (slice(None, -1), slice(1, None)) if factor.scope == "interval" else (slice(None),)
                 variables = tuple(values[name][end] for end in ends for name in factor.variables)
+                E = None if tangents is None else tuple(tangents[end] for end in ends)
                 rows = jax.tree.map(itemgetter(slice(len(ends) - 1, None)), rows)
-                yield factor, *jax.vmap(function, in_axes=(0, None, 0))(variables, read, rows)
+                yield factor, *jax.vmap(function, in_axes=(0, None, 0, 0))(variables, read, rows, E)
+
+    def _shifted(self, factor: Factor, variables, tangents, deltas) -> tuple[Array, ...]:
+        """Variables of a factor at x + E δ, δ of each of its steps."""
+        shifts = [
+            self.unpack(E @ delta)[name] for E, delta in zip(tangents, deltas, strict=True) for name in factor.variables
+        ]
+        return tuple(value + shift for value, shift in zip(variables, shifts, strict=True))
 
     def _columns(self, factor: Factor) -> np.ndarray:
         """Where the flat (variables, globals) of a factor sit among the columns [step, next step, globals]."""
@@ -215,7 +276,7 @@ class TimeGraph(eqx.Module):
         return np.concatenate([np.zeros(0, int), *parts, *(theta[name] for name in sorted(factor.globals))])
 
     def _dense(self, factor: Factor, r: Array, jacobian) -> tuple[Array, ...]:
-        """Blocks over all variables of a step from the derivatives by variable."""
+        """Blocks over all local coordinates of a step, from the derivatives by variable or by them."""
         variables, theta = jacobian
         rows = r.shape
 
@@ -224,6 +285,8 @@ class TimeGraph(eqx.Module):
             return jnp.concatenate([jnp.zeros((*rows, 0), r.dtype), *parts], axis=-1)
 
         arrow = widen({name: block.reshape(*rows, -1) for name, block in theta.items()}, self.global_sizes)
+        if self.chart is not None:
+            return (*variables, arrow)
         count = len(factor.variables)
         blocks = [
             widen(dict(zip(factor.variables, part, strict=True)), self.sizes)

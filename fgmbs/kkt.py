@@ -34,7 +34,7 @@ def kkt_inverse(M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"]) -> KKTInv
     """
     scale = jnp.sqrt(jnp.trace(M) / M.shape[0] / (jnp.sum(Phi_q**2, axis=1) + 1e-300) * _PENALTY)
     G = scale[:, None] * Phi_q
-    A_inverse = _spd_inverse(M + G.T @ G)
+    A_inverse = spd_inverse(M + G.T @ G)
     Z = A_inverse @ G.T
     identity = jnp.eye(G.shape[0], dtype=G.dtype)
     E = identity - G @ Z
@@ -103,7 +103,7 @@ def refined(
     return ddq + P @ Q + S @ c, lambda_ + Q @ S - W @ c
 
 
-def _spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
+def spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """Inverse of a positive definite matrix by Gauss–Jordan steps.
 
     Plain arithmetic, which batches over steps as it is. On a CPU of two cores two batched LAPACK calls at once can wait

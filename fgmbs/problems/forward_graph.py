@@ -13,6 +13,7 @@ from fgmbs.factors import constraints, dynamics, integration
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import prior
 from fgmbs.graph import Rows, TimeGraph
+from fgmbs.kinematics.chart import best_selection
 from fgmbs.kkt import kkt_inverse
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
@@ -24,8 +25,6 @@ _PRIOR = 1e-6
 _SIGMA = 1e-3
 _LEAST_ERROR = 0.05
 """What is added to the truncation error of every coordinate, relative to the largest one: estimates go through zero."""
-_RELATIVE_FIRST = 10.0
-"""How many times better a coordinate with mass must be to become independent before one without (an angle)."""
 
 _RULES = {
     "euler": ((integration.euler, ("q", "dq")), (integration.euler, ("dq", "ddq"))),
@@ -76,7 +75,8 @@ class ForwardModel(eqx.Module):
         """B, the selection of independent coordinates z = B q."""
         if self.chosen is not None:
             return jnp.eye(q.shape[0], dtype=q.dtype)[jnp.asarray(self.chosen)]
-        return _select(self.graph.mechanism, q, t, self.dof)
+        P = kkt_inverse(jnp.eye(q.shape[0], dtype=q.dtype), self.graph.mechanism.constraint_jacobian(q, t)).P
+        return best_selection(self.graph.mechanism, q, P, self.dof)
 
     def state(self, q: Coordinates, dq: Velocities, t: Scalar) -> Float[Array, " nx"]:
         """The variables of one step, stacked."""
@@ -168,18 +168,3 @@ def tangent_weights(mechanism: AbstractMechanism, q: Coordinates, change: Veloci
     error = error + _LEAST_ERROR * jnp.where(massless, jnp.max(angles), jnp.max(lengths))
     W = jnp.diag((jnp.min(error) / error) ** 2)
     return kkt_inverse(W, mechanism.constraint_jacobian(q, t)).P @ W
-
-
-def _select(mechanism, q, t, dof):
-    """Rows of the identity for the coordinates that the motion moves most, one after the other."""
-    P = kkt_inverse(jnp.eye(q.shape[0], dtype=q.dtype), mechanism.constraint_jacobian(q, t)).P
-    massless = jnp.diag(mechanism.mass_matrix(q)) == 0
-    preference = jnp.where(massless, _RELATIVE_FIRST**2, 1.0)
-    selected = []
-    for _ in range(dof):
-        share = jnp.diag(P)
-        row = jax.nn.one_hot(jnp.argmax(preference * share), q.shape[0], dtype=q.dtype)
-        column = P @ row
-        P = P - jnp.outer(column, column) / (row @ column)
-        selected.append(row)
-    return jnp.stack(selected)

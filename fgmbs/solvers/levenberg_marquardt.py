@@ -78,7 +78,7 @@ class LevenbergMarquardt(IterativeSolver):
             trial=init_params,
             point=init_params,
             system=zeros,
-            gradient=jax.tree.map(jnp.zeros_like, init_params),
+            gradient=graph.still(init_params),
             cost=inf,
             damping=jnp.asarray(self.damping, dtype),
             growth=jnp.asarray(2.0, dtype),
@@ -117,7 +117,7 @@ class LevenbergMarquardt(IterativeSolver):
         delta = Unknowns(*factorization.minimizer())
         solved = jnp.isfinite(_total(delta))
         delta = jax.tree.map(lambda d: jnp.where(solved, d, 0.0), delta)
-        trial = Unknowns(point.steps + delta.steps, point.globals + delta.globals)
+        trial = graph.moved(point, delta)
 
         predicted = 0.5 * (_dot(delta, jax.tree.map(jnp.multiply, diagonal, delta)) - _dot(delta, gradient))
         error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(point, point)) + self.tol)
@@ -177,10 +177,13 @@ def _run_jvp(primals, tangents):
     solver, init_params, graph = primals
     _, _, t_graph = tangents
     params, state = _run(solver, init_params, graph)
+    still = graph.still(params)
     _, t_gradient = eqx.filter_jvp(lambda graph: graph.gradient(params), (graph,), (t_graph,))
-    t_gradient = jax.tree.map(lambda x, t: jnp.zeros_like(x) if t is None else t, params, t_gradient)
+    t_gradient = jax.tree.map(lambda x, t: jnp.zeros_like(x) if t is None else t, still, t_gradient)
     factorization = factorize_matrix(graph.hessian(params))
-    t_params = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
+    t_delta = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
+    # Where the constraints themselves move, the steps move with them.
+    _, t_params = eqx.filter_jvp(lambda delta, graph: graph.moved(params, delta), (still, graph), (t_delta, t_graph))
     linearize = lambda params, graph: graph.linearize(params)  # noqa: E731
     _, (t_system, t_cost) = eqx.filter_jvp(linearize, (params, graph), (t_params, t_graph))
     t_state = jax.tree.map(lambda _: None, state)._replace(point=t_params, system=t_system, cost=t_cost)
