@@ -1,0 +1,316 @@
+"""Files of sensors and inputs: what they may say, each of one type; `fgmbs.sensors.files` builds what they describe.
+
+Names of arguments are those of the classes of `fgmbs.sensors` and `fgmbs.inputs`. Whether numbers and combinations of
+arguments can be meant is checked there.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic_core import PydanticCustomError
+
+from fgmbs.errors import DescriptionError
+from fgmbs.io.expressions import ExpressionError, evaluate, nearest
+from fgmbs.io.faults import Fault, dotted
+from fgmbs.io.located_yaml import Located, locate
+from fgmbs.io.schema import Path, plain
+
+
+def _number(value: Any) -> float:
+    """A number, also written as arithmetic: 2*pi/4096."""
+    if isinstance(value, str):
+        try:
+            return float(evaluate(value, {}))
+        except ExpressionError as error:
+            raise _refused(str(error)) from None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _refused(plain(value))
+    return float(value)
+
+
+def _refused(found: str) -> PydanticCustomError:
+    return PydanticCustomError("number", "{found}", {"found": found})  # pyright: ignore[reportArgumentType]
+
+
+def _is_list(value: Any) -> str:
+    return "list" if isinstance(value, list | tuple) else "one"
+
+
+def _kind(value: Any) -> str:
+    return "unknown" if isinstance(value, Mapping | UnknownDescription) else _is_list(value)
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+Numbers = Annotated[Annotated[Number, Tag("one")] | Annotated[tuple[Number, ...], Tag("list")], Discriminator(_is_list)]
+Names = Annotated[Annotated[str, Tag("one")] | Annotated[tuple[str, ...], Tag("list")], Discriminator(_is_list)]
+Pair = tuple[Number, Number]
+Flag = Annotated[bool, Field(strict=True)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class UnknownDescription(_Entry):
+    """A calibration number to be estimated."""
+
+    value: Numbers = 0.0
+    sigma: Numbers
+
+
+class LossDescription(_Entry):
+    """A robust loss."""
+
+    type: Literal["huber", "cauchy", "tukey"]
+    threshold: Number | None = None
+
+
+Calibration = Annotated[
+    Annotated[Number, Tag("one")]
+    | Annotated[tuple[Number, ...], Tag("list")]
+    | Annotated[UnknownDescription, Tag("unknown")],
+    Discriminator(_kind),
+]
+
+
+class _Sensor(_Entry):
+    name: str
+    sigma: Numbers
+    columns: Names | None = None
+    bias: Calibration | None = None
+    gain: Calibration | None = None
+    delay: Calibration | None = None
+    misalignment: Calibration | None = None
+    resolution: Number | None = None
+    loss: LossDescription | None = None
+
+
+class EncoderDescription(_Sensor):
+    type: Literal["encoder"]
+    of: str | None = None
+    body: str | None = None
+    relative_to: str | None = None
+    incremental: Flag | None = None
+    unit: str | None = None
+
+
+class GyroscopeDescription(_Sensor):
+    type: Literal["gyroscope"]
+    body: str
+
+
+class AccelerometerDescription(_Sensor):
+    type: Literal["accelerometer"]
+    body: str
+    at: Pair | None = None
+    axes: tuple[str, ...] | None = None
+
+
+class PositionDescription(_Sensor):
+    type: Literal["position"]
+    point: str | None = None
+    body: str | None = None
+    at: Pair | None = None
+    axes: tuple[str, ...] | None = None
+    unit: str | None = None
+
+
+class DistanceDescription(_Sensor):
+    type: Literal["distance"]
+    between: tuple[str, str]
+
+
+class VelocityDescription(_Sensor):
+    type: Literal["velocity"]
+    of: str | None = None
+    point: str | None = None
+    body: str | None = None
+    at: Pair | None = None
+    axes: tuple[str, ...] | None = None
+    unit: str | None = None
+
+
+class TorqueDescription(_Sensor):
+    type: Literal["torque"]
+    of: str
+    unit: str | None = None
+
+
+class LoadCellDescription(_Sensor):
+    type: Literal["load_cell"]
+    pin: str
+    frame: str | None = None
+    axes: tuple[str, ...] | None = None
+
+
+class _Input(_Entry):
+    name: str | None = None
+
+
+class DisturbanceDescription(_Input):
+    type: Literal["disturbance"]
+    power: Number | None = None
+
+
+class WhiteNoiseDescription(_Input):
+    type: Literal["white_noise"]
+    on: str
+    density: Number | None = None
+
+
+class RandomWalkDescription(_Input):
+    type: Literal["random_walk"]
+    on: str
+    rate: Number | None = None
+    sigma0: Number | None = None
+
+
+class GaussMarkovDescription(_Input):
+    type: Literal["gauss_markov"]
+    on: str
+    sigma: Number | None = None
+    time_constant: Number
+
+
+class CommandDescription(_Input):
+    type: Literal["command"]
+    on: str
+    column: str
+    gain: Number | None = None
+    delay: Number | None = None
+    hold: str | None = None
+
+
+SensorDescription = (
+    EncoderDescription
+    | GyroscopeDescription
+    | AccelerometerDescription
+    | PositionDescription
+    | DistanceDescription
+    | VelocityDescription
+    | TorqueDescription
+    | LoadCellDescription
+)
+InputDescription = (
+    DisturbanceDescription | WhiteNoiseDescription | RandomWalkDescription | GaussMarkovDescription | CommandDescription
+)
+
+
+class SensorsDescription(_Entry):
+    """The sensors of a mechanism, and the forces from outside."""
+
+    sensors: Annotated[tuple[Annotated[SensorDescription, Field(discriminator="type")], ...], Field(min_length=1)]
+    inputs: tuple[Annotated[InputDescription, Field(discriminator="type")], ...] = ()
+
+
+class SensorsFile(NamedTuple):
+    """A description and where in a file it stands."""
+
+    description: SensorsDescription
+    located: Located
+    source: str
+
+    def error(self, faults: list[Fault]) -> DescriptionError:
+        """The error that tells these faults."""
+        return _error(faults, self.located, self.source)
+
+
+def read_sensors_file(path: str | os.PathLike[str]) -> SensorsFile:
+    """The description that a file of sensors gives.
+
+    Raises:
+        DescriptionError: The file cannot be read, or all its faults.
+    """
+    try:
+        text = FilePath(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DescriptionError(
+            [f"{path}: expected text in UTF-8; found byte 0x{error.object[error.start]:02x}"]
+        ) from None
+    except OSError as error:
+        raise DescriptionError([f"{path}: expected a file of sensors; found: {error.strerror}"]) from None
+    located = locate(text)
+    found = list(located.faults)
+    if isinstance(located.data, Mapping):
+        try:
+            description = SensorsDescription.model_validate(located.data)
+        except ValidationError as failure:
+            found += [fault for error in failure.errors() if (fault := _fault(error, located.data))]
+        else:
+            if not found:
+                return SensorsFile(description, located, str(path))
+    elif not found:
+        found.append(Fault((), f"expected a mapping of (sensors, inputs); found {plain(located.data)}"))
+    raise _error(found, located, str(path))
+
+
+def _error(faults: list[Fault], located: Located, source: str) -> DescriptionError:
+    placed = [(fault.place or located.place(fault.path, of_key=fault.of_key), fault) for fault in faults]
+    placed.sort(key=lambda item: item[0])
+    return DescriptionError(
+        [
+            f"{source}:{line}:{column}: {dotted(fault.path)}{': ' if fault.path else ''}{fault.text}"
+            for (line, column), fault in placed
+        ]
+    )
+
+
+_TYPES = {
+    str(get_args(model.model_fields["type"].annotation)[0]): model
+    for model in (*get_args(SensorDescription), *get_args(InputDescription))
+}
+_EXPECTED = {
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "literal_error": "'huber', 'cauchy' or 'tukey'",
+    "union_tag_not_found": "a mapping with a type",
+}
+
+
+def _fault(error: Any, data: Mapping[str, Any]) -> Fault | None:
+    """What pydantic found, in our words."""
+    path, model = _path(error["loc"])
+    kind, context = error["type"], error.get("ctx", {})
+    found = context.get("found") or plain(error["input"])
+    match kind:
+        case "number":
+            several = error["loc"][-1] == "one" and path[-1] in ("sigma", "value", "bias")
+            return Fault(path, f"expected a number{' or a list of them' * several}; found {found}")
+        case "extra_forbidden":
+            key = str(path[-1])
+            return Fault(path, f"expected no key '{key}' here{nearest(key, model.model_fields, 'keys')}", of_key=True)
+        case "missing" if isinstance(path[-1], int):
+            return Fault(path[:-1], f"expected a list of 2; found a list of {path[-1]}")
+        case "missing":
+            return Fault(path, f"expected a value; found no key '{path[-1]}'")
+        case "too_long":
+            return Fault(path, f"expected a list of {context['max_length']}; found {found}")
+        case "too_short" if path == ("sensors",) and data["sensors"]:
+            return None  # its entries have faults of their own
+        case "too_short":
+            return Fault(path, f"expected a list of {context['min_length']} or more; found {found}")
+        case "union_tag_invalid":
+            union = SensorDescription if path[0] == "sensors" else InputDescription
+            types = [name for name, described in _TYPES.items() if described in get_args(union)]
+            given = context["tag"]
+            return Fault((*path, "type"), f"expected a type; found '{given}'{nearest(given, types, 'types')}")
+    return Fault(path, f"expected {_EXPECTED.get(kind, error['msg'])}; found {found}")
+
+
+def _path(loc: tuple[str | int, ...]) -> tuple[Path, type[BaseModel]]:
+    """Where the reader of a file finds a place of pydantic's, which names alternatives too; and what is described."""
+    section, *rest = loc
+    model: type[BaseModel] = SensorsDescription
+    if len(rest) > 1:  # the type comes after the index
+        model = _TYPES[str(rest.pop(1))]
+    if "unknown" in rest:
+        model = UnknownDescription
+    elif rest[1:2] == ["loss"] and len(rest) > 2:
+        model = LossDescription
+    return (section, *(step for step in rest if step not in ("one", "list", "unknown"))), model

@@ -1,0 +1,51 @@
+"""Sensors: what they should read of a motion against what they did read."""
+
+from typing import Any
+
+import jax
+from jaxtyping import Array, Float
+
+from fgmbs.factors.base import Instant
+from fgmbs.factors.transition import Forcing, between
+from fgmbs.sensors.base import AbstractSensor, Reading
+from fgmbs.typing import Coordinates, Scalar, Velocities
+
+
+def measurement(at: Instant, *variables: Array) -> Float[Array, " rows"]:
+    """Predicted minus measured of all samples of a sensor that belong to a step, one after the other.
+
+    The variables are (q, dq, u) of the step; in the scope "interval", (q, dq, u) of two steps, between which the
+    samples lie. `at.data` = (sensor, `Forcing`, delay that the fractions allow for already [s]),
+    `at.series` = (samples (slots, rows), fraction of the interval (slots,), commands (2, nc)). The calibration is
+    `at.theta`, its names being SENSOR.KEY.
+    """
+    sensor, _, delay = at.data
+    samples, fractions, _ = at.series
+    calibration = {name.removeprefix(f"{sensor.name}."): value for name, value in at.theta.items()}
+    if "delay" in calibration:
+        fractions = fractions - (calibration.pop("delay") - delay) / at.dt
+
+    def error(sample, fraction):
+        return sensor.error(predicted(at, variables, fraction, calibration), sample)
+
+    return jax.vmap(error)(samples, fractions).ravel()
+
+
+def predicted(
+    at: Instant,
+    variables: tuple[Coordinates | Velocities | Float[Array, " nu"], ...],
+    fraction: Scalar,
+    calibration: dict[str, Any],
+) -> Float[Array, " rows"]:
+    """What a sensor should read."""
+    sensor: AbstractSensor = at.data[0]
+    forcing: Forcing = at.data[1]
+    c0, c1 = at.series[2]
+    if len(variables) == 3:
+        (q, dq, u), t, c = variables, at.t, c1
+    else:
+        q, dq, u = between(fraction, at.dt, *variables)
+        t, c = at.t + (fraction - 1) * at.dt, c0 + fraction * (c1 - c0)
+    ddq, lambda_ = forcing.motion(at.mechanism, q, dq, t, u, c) if sensor.order >= 2 else (None, None)
+    reading = Reading(q, dq, ddq, lambda_ if sensor.order >= 3 else None, forcing.by_target(u, c), t)
+    return sensor.predict(at.mechanism, reading, calibration)

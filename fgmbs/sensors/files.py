@@ -1,0 +1,121 @@
+"""Files of sensors and inputs."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel
+
+from fgmbs import inputs
+from fgmbs.errors import ArgumentError
+from fgmbs.factors.robust import Cauchy, Huber, Tukey
+from fgmbs.inputs import AbstractInput
+from fgmbs.io.faults import Fault
+from fgmbs.io.schema import Path
+from fgmbs.io.sensors import LossDescription, UnknownDescription, read_sensors_file
+from fgmbs.sensors.accelerometer import Accelerometer
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.sensors.channel import Unknown
+from fgmbs.sensors.distance import Distance
+from fgmbs.sensors.encoder import Encoder
+from fgmbs.sensors.gyroscope import Gyroscope
+from fgmbs.sensors.load_cell import LoadCell
+from fgmbs.sensors.position import Position
+from fgmbs.sensors.torque import Torque
+from fgmbs.sensors.velocity import Velocity
+
+_SENSORS: dict[str, Callable[..., AbstractSensor]] = {
+    "encoder": Encoder,
+    "gyroscope": Gyroscope,
+    "accelerometer": Accelerometer,
+    "position": Position,
+    "distance": Distance,
+    "velocity": Velocity,
+    "torque": Torque,
+    "load_cell": LoadCell,
+}
+_INPUTS: dict[str, Callable[..., AbstractInput]] = {
+    "disturbance": inputs.Disturbance,
+    "white_noise": inputs.WhiteNoise,
+    "random_walk": inputs.RandomWalk,
+    "gauss_markov": inputs.GaussMarkov,
+    "command": inputs.Command,
+}
+_LOSSES = {"huber": Huber, "cauchy": Cauchy, "tukey": Tukey}
+
+
+def read_sensors(path: str | os.PathLike[str]) -> tuple[tuple[AbstractSensor, ...], tuple[AbstractInput, ...]]:
+    """(sensors, inputs) of a YAML file.
+
+    The lists `sensors` and `inputs` have entries of a `type` — encoder, gyroscope, accelerometer, position, distance,
+    velocity, torque, load_cell; disturbance, white_noise, random_walk, gauss_markov, command — and the arguments of
+    the class of this name. A calibration number `{value: 0, sigma: 0.1}` is `Unknown`; a loss is `{type: huber}`.
+
+    Raises:
+        DescriptionError: The file cannot be read, or all its faults, each with its line.
+    """
+    file = read_sensors_file(path)
+    faults: list[Fault] = []
+    sensors, forces = (
+        tuple(
+            thing
+            for i, entry in enumerate(entries)
+            if (thing := _built(kinds[entry.type], entry, (section, i), faults)) is not None
+        )
+        for section, entries, kinds in (
+            ("sensors", file.description.sensors, _SENSORS),
+            ("inputs", file.description.inputs, _INPUTS),
+        )
+    )
+    if not faults:
+        faults = _repeated(sensors)
+    if faults:
+        raise file.error(faults)
+    return sensors, forces
+
+
+def _built(build: Callable[..., Any], entry: BaseModel, path: Path, faults: list[Fault]) -> Any:
+    """What an entry describes, or None and its fault."""
+    given = {key: value for key in type(entry).model_fields if (value := getattr(entry, key)) is not None}
+    del given["type"]
+    here = path
+    try:
+        for key, value in given.items():
+            here = (*path, key)
+            given[key] = _argument(value)
+        here = path
+        return build(**given)
+    except ArgumentError as error:
+        # "sensor 'imu': gain: expected …": the file has a place for the name and the argument.
+        text = str(error).removeprefix(f"sensor {given.get('name')!r}: ")
+        text = text.removeprefix(f"input {given.get('name') or given.get('on')!r}: ")
+        argument, _, rest = text.partition(": ")
+        faults.append(Fault((*here, argument), rest))
+        return None
+
+
+def _argument(value: Any) -> Any:
+    match value:
+        case UnknownDescription():
+            return Unknown(value.value, sigma=value.sigma)
+        case LossDescription(type=kind, threshold=None):
+            return _LOSSES[kind]()
+        case LossDescription(type=kind, threshold=threshold):
+            return _LOSSES[kind](threshold)
+    return value
+
+
+def _repeated(sensors: tuple[AbstractSensor, ...]) -> list[Fault]:
+    """Names and columns that are there twice."""
+    faults, names, columns = [], set(), {}
+    for i, sensor in enumerate(sensors):
+        if sensor.name in names:
+            faults.append(Fault(("sensors", i, "name"), f"expected different names; found {sensor.name!r} again"))
+        names.add(sensor.name)
+        for column in sensor.columns:
+            if column in columns:
+                found = f"found {column!r}, which {columns[column]!r} reads"
+                text = f"expected columns that no other sensor reads; {found}"
+                faults.append(Fault(("sensors", i, "columns"), text))
+            columns.setdefault(column, sensor.name)
+    return faults

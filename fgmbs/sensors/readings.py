@@ -1,0 +1,241 @@
+"""What sensors would read along a motion."""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fgmbs.errors import ArgumentError
+from fgmbs.io.expressions import nearest
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.recordings.recording import Recording, Signal
+from fgmbs.sensors.base import AbstractSensor, Reading, wrapped
+from fgmbs.sensors.channel import Calibration
+from fgmbs.trajectories.arguments import Numbers, finite
+from fgmbs.typing import Scalar
+
+_SLACK = 1e-9
+"""Share of the length of a motion by which a time may lie outside of it: rounding."""
+
+
+class _Motion(eqx.Module):
+    """Samples of a motion."""
+
+    t: Float[Array, " steps"]
+    q: Float[Array, "steps n"]
+    dq: Float[Array, "steps nv"]
+    forces: dict[str, Float[Array, " steps"]]
+
+
+def readings(
+    mechanism: AbstractMechanism,
+    motion: Any,
+    sensors: Sequence[AbstractSensor],
+    *,
+    rates: Mapping[str, float] | float | None = None,
+    times: Mapping[str, Numbers] | None = None,
+    forces: Mapping[str, Numbers] | None = None,
+    calibration: Mapping[str, Mapping[str, Numbers]] | None = None,
+    seed: int | None = None,
+) -> Recording:
+    """What the sensors would read along a motion.
+
+    Between its samples the coordinates are cubic in time, from positions and velocities, and forces are linear.
+    Accelerations and multipliers are those of the equations of motion.
+
+    Args:
+        mechanism: The mechanism that moves.
+        motion: Anything with times t (steps,), coordinates q and velocities dq, as the result of `simulate`.
+        sensors: The sensors.
+        rates: Readings per second by name of the sensor, or of all sensors [Hz]; by default they read at the times of
+            the motion.
+        times: When they read by name of the sensor, instead [s]; these are the stamps, a delay after what is read.
+        forces: Total force on actuators and coordinates by name at the times of the motion [N, N·m]; by default those
+            that the motion tells.
+        calibration: True values of `Unknown` calibration numbers by name of the sensor, as {"imu": {"bias": 0.1}};
+            by default the values of their priors.
+        seed: Seed of the noise, which is different for sensors of different names; no noise by default.
+
+    Raises:
+        ArgumentError: An argument that cannot be meant.
+    """
+    check_sensors(mechanism, sensors)
+    rates = {sensor.name: rates for sensor in sensors} if isinstance(rates, int | float) else rates or {}
+    times, calibration = times or {}, calibration or {}
+    for argument, given in (("rates", rates), ("times", times), ("calibration", calibration)):
+        _known_names(argument, given, [sensor.name for sensor in sensors], "sensors")
+    _known_names("forces", forces or {}, (*mechanism.actuator_names, *mechanism.coordinate_names), "targets")
+    sampled = _sampled(motion, forces)
+    mechanism = mechanism.evaluated()
+
+    signals: dict[str, Signal] = {}
+    for sensor in sensors:
+        truth = _truth(sensor, calibration.get(sensor.name, {}))
+        stamps = _stamps(sensor, sampled, truth, rates, times)
+        values = np.asarray(_read(mechanism, sensor, sampled, jnp.asarray(stamps), truth))
+        for column, unit, row in zip(sensor.columns, sensor.units, _recorded(sensor, values, seed).T, strict=True):
+            signals[column] = Signal(stamps, row, unit)
+    return Recording(signals, source="readings of a motion")
+
+
+def check_sensors(mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor]) -> None:
+    """Refuses sensors that the mechanism, or each other, do not allow.
+
+    Raises:
+        ArgumentError: None at all, two of one name or column, or one that measures what is not there.
+    """
+    if isinstance(sensors, AbstractSensor) or not all(isinstance(sensor, AbstractSensor) for sensor in sensors):
+        raise ArgumentError(f"sensors: expected a list of sensors; found {sensors!r}")
+    if not sensors:
+        raise ArgumentError("sensors: expected at least one; found none")
+    columns: dict[str, str] = {}
+    names: set[str] = set()
+    for sensor in sensors:
+        if sensor.name in names:
+            raise ArgumentError(f"sensors: expected different names; found {sensor.name!r} twice")
+        names.add(sensor.name)
+        for column in sensor.columns:
+            if column in columns:
+                raise ArgumentError(
+                    f"sensor {sensor.name!r}: columns: expected columns that no other sensor reads; found {column!r}, "
+                    f"which {columns[column]!r} reads"
+                )
+            columns[column] = sensor.name
+        sensor.check(mechanism)
+
+
+def _known_names(argument: str, given: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
+    for name in given:
+        if name not in names:
+            raise ArgumentError(f"{argument}: expected names of {kind}; found {name!r}{nearest(name, names, kind)}")
+
+
+def _sampled(motion: Any, forces: Mapping[str, Numbers] | None) -> _Motion:
+    """The samples of a motion; its own forces by default."""
+    if forces is None:
+        forces = getattr(motion, "forces", {})
+        if not isinstance(forces, Mapping):  # one column for each motor
+            forces = dict(zip((motor.name for motor in motion.motors), forces.T, strict=True))
+    t, q, dq = (jnp.asarray(part, dtype=float) for part in (motion.t, motion.q, motion.dq))
+    if t.ndim != 1 or t.size < 2:
+        raise ArgumentError(f"motion: expected times of shape (steps,), two or more; found shape {t.shape}")
+    given = {name: finite(f"forces[{name!r}]", force) for name, force in forces.items()}
+    for name, force in given.items():
+        if force.shape != t.shape:
+            raise ArgumentError(
+                f"forces[{name!r}]: expected {t.size} numbers, one for each time of the motion; "
+                f"found shape {force.shape}"
+            )
+    return _Motion(t, q, dq, {name: jnp.asarray(force, dtype=float) for name, force in given.items()})
+
+
+def _truth(sensor: AbstractSensor, given: Mapping[str, Numbers]) -> Calibration:
+    """Values of all unknown calibration numbers of a sensor."""
+    argument = f"calibration[{sensor.name!r}]"
+    _known_names(argument, given, tuple(sensor.unknowns), "unknown calibration numbers")
+    truth = {}
+    for key, unknown in sensor.unknowns.items():
+        value = finite(f"{argument}[{key!r}]", given.get(key, unknown.value))
+        if value.shape not in ((), unknown.value.shape):
+            raise ArgumentError(f"{argument}[{key!r}]: expected {unknown.value.shape}; found shape {value.shape}")
+        truth[key] = jnp.broadcast_to(jnp.asarray(value, dtype=float), unknown.value.shape)
+    return truth
+
+
+def _stamps(
+    sensor: AbstractSensor,
+    motion: _Motion,
+    truth: Calibration,
+    rates: Mapping[str, float],
+    times: Mapping[str, Numbers],
+) -> Float[np.ndarray, " samples"]:
+    """Times at which a sensor reads something within the motion."""
+    name, delay = sensor.name, float(sensor.channel.calibration(truth).get("delay", 0.0))
+    t = np.asarray(motion.t)
+    slack = _SLACK * (t[-1] - t[0])
+    first, last = t[0] + delay - slack, t[-1] + delay + slack
+    if name in times:
+        if name in rates:
+            raise ArgumentError(f"times: expected times or a rate of {name!r}; found both")
+        stamps = np.atleast_1d(np.asarray(finite(f"times[{name!r}]", times[name])))
+        if stamps.ndim != 1 or stamps.size == 0:
+            raise ArgumentError(f"times[{name!r}]: expected times of shape (samples,); found shape {stamps.shape}")
+        if stamps.min() < first or stamps.max() > last:
+            raise ArgumentError(
+                f"times[{name!r}]: expected times from {first + slack:g} to {last - slack:g} s, when the motion can be "
+                f"read; found {stamps.min():g} to {stamps.max():g} s"
+            )
+        return stamps
+    if name in rates:
+        rate = finite(f"rates[{name!r}]", rates[name])
+        if rate.ndim or rate <= 0:
+            raise ArgumentError(f"rates[{name!r}]: expected a positive number; found {rates[name]!r}")
+        t = t[0] + np.arange(int(np.floor((t[-1] - t[0] + slack) * rate)) + 1) / rate
+    stamps = t[(t >= first) & (t <= last)]
+    if stamps.size == 0:
+        raise ArgumentError(f"sensor {name!r}: delay: expected less than the motion takes; found {delay:g} s")
+    return stamps
+
+
+@eqx.filter_jit
+def _read(
+    mechanism: AbstractMechanism,
+    sensor: AbstractSensor,
+    motion: _Motion,
+    stamps: Float[Array, " samples"],
+    truth: Calibration,
+) -> Float[Array, "samples rows"]:
+    """Readings without noise."""
+    delay = sensor.channel.calibration(truth).get("delay", jnp.zeros_like(stamps[0]))
+    return jax.vmap(lambda t: sensor.predict(mechanism, _reading(mechanism, sensor.order, motion, t - delay), truth))(
+        stamps
+    )
+
+
+def _reading(mechanism: AbstractMechanism, order: int, motion: _Motion, t: Scalar) -> Reading:
+    """What there is to read at time t."""
+    k = jnp.clip(jnp.searchsorted(motion.t, t, side="right") - 1, 0, motion.t.size - 2)
+    h = motion.t[k + 1] - motion.t[k]
+    s = (t - motion.t[k]) / h
+    # Cubic Hermite v(s) from 0 to the step, and its rate.
+    step, dq0, dq1 = mechanism.local(motion.q[k], motion.q[k + 1]), motion.dq[k], motion.dq[k + 1]
+    v = s**2 * (3 - 2 * s) * step + h * (s * (1 - s) ** 2 * dq0 - s**2 * (1 - s) * dq1)
+    dv = 6 * s * (1 - s) * step / h + (1 - s) * (1 - 3 * s) * dq0 + s * (3 * s - 2) * dq1
+    forces = {name: (1 - s) * force[k] + s * force[k + 1] for name, force in motion.forces.items()}
+    q = mechanism.retract(motion.q[k], v)
+    ddq, lambda_ = None, None
+    if order >= 2:
+        ddq, lambda_ = mechanism.accelerations(q, dv, t, applied_forces(mechanism, q, t, forces))
+    return Reading(q, dv, ddq, lambda_, forces, t)
+
+
+def applied_forces(
+    mechanism: AbstractMechanism, q: Float[Array, " n"], t: Scalar, forces: Mapping[str, Scalar]
+) -> Float[Array, " nv"]:
+    """Generalized forces of forces on actuators and coordinates by name [N, N·m]."""
+    actuators, coordinates = mechanism.actuator_names, mechanism.coordinate_names
+    commands = jnp.array([forces.get(name, 0.0) for name in actuators], q.dtype)
+    Q = mechanism.actuation(q, t) @ commands
+    for name, force in forces.items():
+        if name not in actuators:
+            Q = Q.at[coordinates.index(name)].add(force)
+    return Q
+
+
+def _recorded(
+    sensor: AbstractSensor, values: Float[np.ndarray, "samples rows"], seed: int | None
+) -> Float[np.ndarray, "samples rows"]:
+    """Readings as they come out of the sensor: with noise, modulo 2π, in steps of the resolution."""
+    if seed is not None:
+        # Of the name, so that a sensor reads the same whatever others there are.
+        noise = np.random.default_rng((seed, zlib.crc32(sensor.name.encode())))
+        values = values + np.asarray(sensor.sigma) * noise.standard_normal(values.shape)
+    if sensor.circular:
+        values = np.asarray(wrapped(jnp.asarray(values)))
+    resolution = float(sensor.resolution)
+    return np.round(values / resolution) * resolution if resolution > 0 else values

@@ -1,0 +1,75 @@
+"""Velocities of points and coordinates."""
+
+from typing import ClassVar, Literal, Unpack
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from fgmbs.errors import ArgumentError
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.sensors.base import AbstractSensor, Reading, rate
+from fgmbs.sensors.channel import Channel, ChannelOptions
+from fgmbs.sensors.coordinates import place_of
+from fgmbs.sensors.places import Axes, Place, along, checked_axes, place
+from fgmbs.trajectories.arguments import Numbers
+
+
+class Velocity(AbstractSensor):
+    """Velocity of a point, seen from the ground, or of a coordinate."""
+
+    channel: Channel
+    place: Place | None
+    of: str | None = eqx.field(static=True)
+    """Coordinate, where there is no place."""
+    axes: Axes = eqx.field(static=True)
+    unit: Literal["m/s", "rad/s"] = eqx.field(static=True)
+    order: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        of: str | None = None,
+        point: str | None = None,
+        body: str | None = None,
+        at: Numbers | None = None,
+        axes: Axes = ("x", "y"),
+        unit: Literal["m/s", "rad/s"] | None = None,
+        **options: Unpack[ChannelOptions],
+    ):
+        """A sensor of velocities.
+
+        Args:
+            name: Its name.
+            of: Coordinate; or
+            point: point of the mechanism; or
+            body: body that it looks at …
+            at: … and where, in the frame of the body; by default its first point [m].
+            axes: What each row reads of a point, as ("x", "y") or ("-x",).
+            unit: Of a coordinate: "rad/s", which is the default, or "m/s" for one that is a length.
+            **options: What all sensors take, see `ChannelOptions`.
+
+        Raises:
+            ArgumentError: An argument that cannot be meant.
+        """
+        if of is not None and (point is not None or body is not None):
+            raise ArgumentError(f"sensor {name!r}: of: expected a coordinate, or else a point or body; found both")
+        accepted = ("m/s",) if of is None else ("rad/s", "m/s")
+        if unit is not None and unit not in accepted:
+            expected = " or ".join(map(repr, accepted))
+            raise ArgumentError(f"sensor {name!r}: unit: expected {expected}; found {unit!r}")
+        self.of, self.axes = of, checked_axes(name, axes)
+        self.unit = unit or ("m/s" if of is None else "rad/s")
+        self.place = place(name, point, body, at) if of is None else None
+        self.channel = Channel(name, len(self.axes) if of is None else 1, **options)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        return (self.unit,) * self.rows
+
+    def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:
+        if self.place is None:
+            return reading.dq[place_of(mechanism, str(self.of), self.unit, "/s")][None]
+        here = self.place
+        _, v = rate(mechanism, reading, lambda q, t: here.position(mechanism, q, t))
+        return along(self.axes, v)
