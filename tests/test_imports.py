@@ -9,14 +9,14 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fgmbs"
 LAYERS = (
-    *(("typing", "errors"), ("kkt", "trajectories"), ("io",)),
+    *(("typing", "errors"), ("kkt", "trajectories"), ("io",), ("recordings",)),
     *(("constraints",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",), ("sensors", "inputs")),
     *(("linear",), ("graph",), ("solvers",), ("problems",), ("results",), ("plots",), ("cli",)),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 LATE = {("mechanisms", "kinematics"), ("problems", "results")}
 """Imports upwards that are allowed inside functions: `dof` and `save`."""
-OPTIONAL = {"matplotlib", "PIL", "xarray", "h5netcdf"}
+OPTIONAL = {"matplotlib", "PIL", "xarray", "h5netcdf", "pyarrow"}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 

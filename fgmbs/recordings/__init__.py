@@ -1,0 +1,1 @@
+"""Recordings: samples of sensors and commands over time, from files and from arrays."""
