@@ -4,7 +4,6 @@ Sizes of unknown forces that are None are found from the data.
 """
 
 import abc
-from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -117,7 +116,7 @@ class Command(AbstractInput):
     """Force per unit of the signal."""
     delay: Float[Array, ""]
     """How much later than its stamp the command acts [s]."""
-    hold: Literal["previous", "linear"] = eqx.field(static=True)
+    hold: str = eqx.field(static=True)
     """Between samples: the previous one, or on the straight line to the next."""
     name: str = eqx.field(static=True)
 
@@ -128,7 +127,7 @@ class Command(AbstractInput):
         *,
         gain: Numbers = 1.0,
         delay: Numbers = 0.0,
-        hold: Literal["previous", "linear"] = "previous",
+        hold: str = "previous",
         name: str | None = None,
     ):
         self.on, self.column, self.name, self.hold = on, column, name or on, hold

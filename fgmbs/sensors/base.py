@@ -147,11 +147,13 @@ class AbstractSensor(eqx.Module):
         Raises:
             ArgumentError: Names the sensor and its argument, and offers the nearest names.
         """
-        q = mechanism.reference
-        dq = jax.ShapeDtypeStruct((mechanism.nv,), q.dtype)
-        lambda_, t = jax.ShapeDtypeStruct((mechanism.m,), q.dtype), jax.ShapeDtypeStruct((), q.dtype)
+
+        def read():
+            q, dq = mechanism.reference, jnp.zeros(mechanism.nv)
+            return self.ideal(mechanism, Reading(q, dq, dq, jnp.zeros(mechanism.m), {}, jnp.asarray(0.0)))
+
         try:
-            shape = jax.eval_shape(self.ideal, mechanism, Reading(q, dq, dq, lambda_, {}, t)).shape
+            shape = jax.eval_shape(read).shape
         except ArgumentError as error:
             raise ArgumentError(f"sensor {self.name!r}: {error}") from None
         if shape != (self.rows,):

@@ -1,6 +1,6 @@
 """Encoders: angles and lengths."""
 
-from typing import ClassVar, Literal, Unpack
+from typing import ClassVar, Unpack
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ class Encoder(AbstractSensor):
     relative_to: str | None = eqx.field(static=True)
     """… from that of another body; None is the ground."""
     incremental: bool = eqx.field(static=True)
-    unit: Literal["rad", "m"] = eqx.field(static=True)
+    unit: str = eqx.field(static=True)
     order: ClassVar[int] = 0
 
     def __init__(
@@ -42,7 +42,7 @@ class Encoder(AbstractSensor):
         body: str | None = None,
         relative_to: str | None = None,
         incremental: bool = False,
-        unit: Literal["rad", "m"] = "rad",
+        unit: str = "rad",
         **options: Unpack[ChannelOptions],
     ):
         """An encoder.

@@ -1,6 +1,6 @@
 """Load cells: forces in joints."""
 
-from typing import ClassVar, Literal, Unpack
+from typing import ClassVar, Unpack
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ class LoadCell(AbstractSensor):
 
     channel: Channel
     pin: str = eqx.field(static=True)
-    frame: Literal["ground", "body"] = eqx.field(static=True)
+    frame: str = eqx.field(static=True)
     axes: Axes = eqx.field(static=True)
     order: ClassVar[int] = 3
 
@@ -29,7 +29,7 @@ class LoadCell(AbstractSensor):
         name: str,
         *,
         pin: str,
-        frame: Literal["ground", "body"] = "ground",
+        frame: str = "ground",
         axes: Axes = ("x", "y"),
         **options: Unpack[ChannelOptions],
     ):

@@ -1,6 +1,6 @@
 """Positions of points: cameras, lasers."""
 
-from typing import ClassVar, Literal, Unpack
+from typing import ClassVar, Unpack
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -22,7 +22,7 @@ class Position(AbstractSensor):
     channel: Channel
     place: Place
     axes: Axes = eqx.field(static=True)
-    unit: Literal["m", "px"] = eqx.field(static=True)
+    unit: str = eqx.field(static=True)
     order: ClassVar[int] = 0
 
     def __init__(
@@ -33,7 +33,7 @@ class Position(AbstractSensor):
         body: str | None = None,
         at: Numbers | None = None,
         axes: Axes = ("x", "y"),
-        unit: Literal["m", "px"] = "m",
+        unit: str = "m",
         **options: Unpack[ChannelOptions],
     ):
         """A sensor of positions.

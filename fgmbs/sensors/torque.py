@@ -1,6 +1,6 @@
 """Forces of motors."""
 
-from typing import ClassVar, Literal, Unpack
+from typing import ClassVar, Unpack
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -18,12 +18,10 @@ class Torque(AbstractSensor):
 
     channel: Channel
     of: str = eqx.field(static=True)
-    unit: Literal["N m", "N", "A"] = eqx.field(static=True)
+    unit: str = eqx.field(static=True)
     order: ClassVar[int] = 0
 
-    def __init__(
-        self, name: str, *, of: str, unit: Literal["N m", "N", "A"] = "N m", **options: Unpack[ChannelOptions]
-    ):
+    def __init__(self, name: str, *, of: str, unit: str = "N m", **options: Unpack[ChannelOptions]):
         """A sensor of a force.
 
         Args:

@@ -1,6 +1,6 @@
 """Velocities of points and coordinates."""
 
-from typing import ClassVar, Literal, Unpack
+from typing import ClassVar, Unpack
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -22,7 +22,7 @@ class Velocity(AbstractSensor):
     of: str | None = eqx.field(static=True)
     """Coordinate, where there is no place."""
     axes: Axes = eqx.field(static=True)
-    unit: Literal["m/s", "rad/s"] = eqx.field(static=True)
+    unit: str = eqx.field(static=True)
     order: ClassVar[int] = 1
 
     def __init__(
@@ -34,7 +34,7 @@ class Velocity(AbstractSensor):
         body: str | None = None,
         at: Numbers | None = None,
         axes: Axes = ("x", "y"),
-        unit: Literal["m/s", "rad/s"] | None = None,
+        unit: str | None = None,
         **options: Unpack[ChannelOptions],
     ):
         """A sensor of velocities.
