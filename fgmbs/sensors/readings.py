@@ -37,7 +37,7 @@ def readings(
     motion: Any,
     sensors: Sequence[AbstractSensor],
     *,
-    rates: Mapping[str, float] | float | None = None,
+    rates: Mapping[str, float | int] | float | int | None = None,
     times: Mapping[str, Numbers] | None = None,
     forces: Mapping[str, Numbers] | None = None,
     calibration: Mapping[str, Mapping[str, Numbers]] | None = None,
@@ -89,8 +89,6 @@ def check_sensors(mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor
     Raises:
         ArgumentError: None at all, two of one name or column, or one that measures what is not there.
     """
-    if isinstance(sensors, AbstractSensor) or not all(isinstance(sensor, AbstractSensor) for sensor in sensors):
-        raise ArgumentError(f"sensors: expected a list of sensors; found {sensors!r}")
     if not sensors:
         raise ArgumentError("sensors: expected at least one; found none")
     columns: dict[str, str] = {}
@@ -151,7 +149,7 @@ def _stamps(
     sensor: AbstractSensor,
     motion: _Motion,
     truth: Calibration,
-    rates: Mapping[str, float],
+    rates: Mapping[str, float | int],
     times: Mapping[str, Numbers],
 ) -> Float[np.ndarray, " samples"]:
     """Times at which a sensor reads something within the motion."""

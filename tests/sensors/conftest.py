@@ -58,4 +58,3 @@ def start_velocities(mechanism):
     rows = np.vstack([Phi_q, np.eye(5)[4]])
     dq = np.linalg.lstsq(rows, np.append(np.zeros(len(Phi_q)), 3.0), rcond=None)[0]
     return np.concatenate([q, dq])
-

@@ -71,8 +71,9 @@ def board(**options):
 
 
 def predict(sensor, q, **calibration):
-    return np.asarray(sensor.predict(turntable(), Reading(jnp.asarray(q), ANYTHING.dq, None, None, {}, 0.0),
-                                     calibration))  # fmt: skip
+    return np.asarray(
+        sensor.predict(turntable(), Reading(jnp.asarray(q), ANYTHING.dq, None, None, {}, 0.0), calibration)
+    )
 
 
 def turntable():
@@ -82,7 +83,9 @@ def turntable():
 def test_calibration_is_gain_times_turned_plus_bias():
     sensor = board(bias=(1.0, -2.0), gain=3.0, misalignment=0.4)
     c, s = np.cos(0.4), np.sin(0.4)
-    np.testing.assert_allclose(predict(sensor, [0.5, 0.7]), 3 * np.array([c * 0.5 + s * 0.7, c * 0.7 - s * 0.5]) + [1, -2])
+    np.testing.assert_allclose(
+        predict(sensor, [0.5, 0.7]), 3 * np.array([c * 0.5 + s * 0.7, c * 0.7 - s * 0.5]) + [1, -2]
+    )
 
 
 def test_unknown_numbers_come_from_outside_or_from_their_priors():
@@ -143,18 +146,27 @@ def test_any_mechanism_with_frames_has_gyroscopes_and_accelerometers():
 @pytest.mark.parametrize(
     "sensor, text",
     [
-        (Encoder("e", of="thet", sigma=1), "of: there is no coordinate 'thet'; did you mean 'theta'? known coordinates:"),
+        (
+            Encoder("e", of="thet", sigma=1),
+            "of: there is no coordinate 'thet'; did you mean 'theta'? known coordinates:",
+        ),
         (Encoder("e", of="theta", unit="m", sigma=1), "unit: expected 'rad' for 'theta', which is an angle; found 'm'"),
         (Encoder("e", of="x_P1", sigma=1), "unit: expected 'm' for 'x_P1', which is a length; found 'rad'"),
-        (Encoder("e", body="crank", relative_to="rokker", sigma=1), "body: there is no body 'rokker'; did you mean 'rocker'?"),
+        (
+            Encoder("e", body="crank", relative_to="rokker", sigma=1),
+            "body: there is no body 'rokker'; did you mean 'rocker'?",
+        ),
         (Gyroscope("e", body="rod", sigma=1), "body: there is no body 'rod'; known bodies: crank, coupler, rocker"),
         (Accelerometer("e", body="coupla", sigma=1), "body: there is no body 'coupla'; did you mean 'coupler'?"),
-        (Position("e", point="P", sigma=1), "point: there is no point 'P'; did you mean 'P2'? known points: A, P1, P2, B"),
+        (
+            Position("e", point="P", sigma=1),
+            "point: there is no point 'P'; did you mean 'P2'? known points: A, P1, P2, B",
+        ),
         (Distance("e", between=("A", "C"), sigma=1), "point: there is no point 'C'; known points: A, P1, P2, B"),
         (Velocity("e", of="y_P2", sigma=1), "unit: expected 'm/s' for 'y_P2', which is a length; found 'rad/s'"),
         (board(), "expected a mechanism of which it reads 2 numbers; found (5,)"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_there_is_named(fourbar, sensor, text):
     with pytest.raises(ArgumentError) as error:
         sensor.check(fourbar)
@@ -164,11 +176,17 @@ def test_what_is_not_there_is_named(fourbar, sensor, text):
 @pytest.mark.parametrize(
     "sensor, text",
     [
-        (Position("p", point="P", sigma=1), "point: expected a mechanism of points with names; found _Turntable, which does"),
-        (Accelerometer("p", body="b", sigma=1), "mechanism: expected one that has gravity; found _Turntable, which does not"),
+        (
+            Position("p", point="P", sigma=1),
+            "point: expected a mechanism of points with names; found _Turntable, which does",
+        ),
+        (
+            Accelerometer("p", body="b", sigma=1),
+            "mechanism: expected one that has gravity; found _Turntable, which does not",
+        ),
         (LoadCell("p", pin="a@b", sigma=1), "pin: expected a planar mechanism; found _Turntable"),
     ],
-)  # fmt: skip
+)
 def test_a_family_says_what_it_lacks(sensor, text):
     with pytest.raises(ArgumentError) as error:
         sensor.check(turntable())
@@ -180,7 +198,10 @@ def test_a_family_says_what_it_lacks(sensor, text):
     [
         (lambda: board(sigma=0.0), "sensor 'board': sigma: expected positive numbers; found 0"),
         (lambda: board(sigma=(1.0, -1.0)), "sensor 'board': sigma: expected positive numbers; found sigma[1] = -1"),
-        (lambda: board(sigma=(1.0, 1.0, 1.0)), "sensor 'board': sigma: expected 2 numbers, one for each row, or one; found"),
+        (
+            lambda: board(sigma=(1.0, 1.0, 1.0)),
+            "sensor 'board': sigma: expected 2 numbers, one for each row, or one; found",
+        ),
         (lambda: board(sigma=np.nan), "sensor 'board': sigma: expected finite numbers; found nan"),
         (lambda: board(gain=0.0), "sensor 'board': gain: expected a number other than 0; found 0"),
         (lambda: board(gain=(1.0, 2.0)), "sensor 'board': gain: expected one number; found shape (2,)"),
@@ -189,28 +210,52 @@ def test_a_family_says_what_it_lacks(sensor, text):
         (lambda: board(columns=("a", "a")), "sensor 'board': columns: expected different names; found ('a', 'a')"),
         (lambda: Unknown(0.0, sigma=0.0), "sigma: expected positive numbers; found 0"),
         (lambda: Unknown(np.inf, sigma=1.0), "value: expected finite numbers; found inf"),
-        (lambda: Gyroscope("g", body="b", sigma=1, misalignment=0.1), "sensor 'g': misalignment: only for sensors of two axes"),
+        (
+            lambda: Gyroscope("g", body="b", sigma=1, misalignment=0.1),
+            "sensor 'g': misalignment: only for sensors of two axes",
+        ),
         (lambda: Gyroscope("", body="b", sigma=1), "name: expected a text; found ''"),
         (lambda: Encoder("e", sigma=1), "sensor 'e': of: expected a coordinate, or else a body; found none"),
-        (lambda: Encoder("e", of="a", body="b", sigma=1), "sensor 'e': of: expected a coordinate, or else a body; found both"),
+        (
+            lambda: Encoder("e", of="a", body="b", sigma=1),
+            "sensor 'e': of: expected a coordinate, or else a body; found both",
+        ),
         (lambda: Encoder("e", of="a", relative_to="b", sigma=1), "sensor 'e': relative_to: only with body"),
         (lambda: Encoder("e", of="a", unit="deg", sigma=1), "sensor 'e': unit: expected 'rad' or 'm'; found 'deg'"),
         (lambda: Encoder("e", body="a", unit="m", sigma=1), "sensor 'e': unit: expected 'rad' for the angle of a body"),
         (lambda: Encoder("e", body="a", gain=2.0, sigma=1), "sensor 'e': gain: only for an encoder of a coordinate"),
         (lambda: Position("p", sigma=1), "sensor 'p': point: expected a point, or else a body; found none"),
-        (lambda: Position("p", point="a", body="b", sigma=1), "sensor 'p': point: expected a point, or else a body; found both"),
+        (
+            lambda: Position("p", point="a", body="b", sigma=1),
+            "sensor 'p': point: expected a point, or else a body; found both",
+        ),
         (lambda: Position("p", point="a", at=(1, 2), sigma=1), "sensor 'p': at: only with body; found at=(1, 2)"),
-        (lambda: Position("p", body="a", at=(1, 2, 3), sigma=1), "sensor 'p': at: expected (x, y) in the frame of the body"),
+        (
+            lambda: Position("p", body="a", at=(1, 2, 3), sigma=1),
+            "sensor 'p': at: expected (x, y) in the frame of the body",
+        ),
         (lambda: Position("p", point="a", unit="px", sigma=1), "sensor 'p': gain: expected the scale in px/m"),
         (lambda: Position("p", point="a", unit="mm", sigma=1), "sensor 'p': unit: expected 'm' or 'px'; found 'mm'"),
-        (lambda: Position("p", point="a", axes=("x", "-x"), sigma=1), "sensor 'p': axes: expected one or two of 'x' and 'y'"),
-        (lambda: Position("p", point="a", axes=("x", "z"), sigma=1), "sensor 'p': axes: expected one or two of 'x' and 'y'"),
-        (lambda: Distance("d", between=("a", "a"), sigma=1), "sensor 'd': between: expected two different points; found"),
-        (lambda: Velocity("v", of="a", point="b", sigma=1), "sensor 'v': of: expected a coordinate, or else a point or body"),
+        (
+            lambda: Position("p", point="a", axes=("x", "-x"), sigma=1),
+            "sensor 'p': axes: expected one or two of 'x' and 'y'",
+        ),
+        (
+            lambda: Position("p", point="a", axes=("x", "z"), sigma=1),
+            "sensor 'p': axes: expected one or two of 'x' and 'y'",
+        ),
+        (
+            lambda: Distance("d", between=("a", "a"), sigma=1),
+            "sensor 'd': between: expected two different points; found",
+        ),
+        (
+            lambda: Velocity("v", of="a", point="b", sigma=1),
+            "sensor 'v': of: expected a coordinate, or else a point or body",
+        ),
         (lambda: Velocity("v", point="b", unit="rad/s", sigma=1), "sensor 'v': unit: expected 'm/s'; found 'rad/s'"),
         (lambda: Velocity("v", sigma=1), "sensor 'v': point: expected a point, or else a body; found none"),
     ],
-)  # fmt: skip
+)
 def test_arguments_that_cannot_be_meant(build, text):
     with pytest.raises(ArgumentError) as error:
         build()

@@ -100,18 +100,27 @@ def test_torques(driven, instant):
     np.testing.assert_allclose(read(of="fan", unit="A", gain=0.5, bias=0.1), 3.6)
     np.testing.assert_allclose(read(of="x_Q", unit="N"), 3)
     np.testing.assert_allclose(read(of="y_Q", unit="N"), 0)
-    slope = jax.jacfwd(lambda u: Torque("i", of="fan", sigma=1).predict(
-        driven, Reading(instant.q, instant.dq, None, None, {"fan": u}, instant.t), {}))(jnp.asarray(2.0))  # fmt: skip
+    slope = jax.jacfwd(
+        lambda u: Torque("i", of="fan", sigma=1).predict(
+            driven, Reading(instant.q, instant.dq, None, None, {"fan": u}, instant.t), {}
+        )
+    )(jnp.asarray(2.0))
     np.testing.assert_array_equal(slope, 1)
 
 
 @pytest.mark.parametrize(
     "sensor, text",
     [
-        (LoadCell("c", pin="copler@P", sigma=1), "sensor 'c': pin: there is no pin 'copler@P'; did you mean 'coupler@P'?"),
-        (Torque("i", of="fann", sigma=1), "sensor 'i': of: there is no actuator or coordinate 'fann'; did you mean 'fan'?"),
+        (
+            LoadCell("c", pin="copler@P", sigma=1),
+            "sensor 'c': pin: there is no pin 'copler@P'; did you mean 'coupler@P'?",
+        ),
+        (
+            Torque("i", of="fann", sigma=1),
+            "sensor 'i': of: there is no actuator or coordinate 'fann'; did you mean 'fan'?",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_there_is_named(driven, sensor, text):
     with pytest.raises(ArgumentError) as error:
         sensor.check(driven)
@@ -121,11 +130,17 @@ def test_what_is_not_there_is_named(driven, sensor, text):
 @pytest.mark.parametrize(
     "build, text",
     [
-        (lambda: LoadCell("c", pin="a@b", frame="pin", sigma=1), "sensor 'c': frame: expected 'ground' or 'body'; found 'pin'"),
+        (
+            lambda: LoadCell("c", pin="a@b", frame="pin", sigma=1),
+            "sensor 'c': frame: expected 'ground' or 'body'; found 'pin'",
+        ),
         (lambda: Torque("i", of="m", unit="V", sigma=1), "sensor 'i': unit: expected 'N m', 'N' or 'A'; found 'V'"),
-        (lambda: Torque("i", of="m", unit="A", sigma=1), "sensor 'i': gain: expected the current per torque of a reading in A"),
+        (
+            lambda: Torque("i", of="m", unit="A", sigma=1),
+            "sensor 'i': gain: expected the current per torque of a reading in A",
+        ),
     ],
-)  # fmt: skip
+)
 def test_arguments_that_cannot_be_meant(build, text):
     with pytest.raises(ArgumentError) as error:
         build()

@@ -89,7 +89,9 @@ def test_accelerometers_read_specific_force_in_the_axes_of_the_body(fourbar, mot
     np.testing.assert_allclose(reading, in_body, atol=1e-5)
     mounted = Accelerometer("a", body="coupler", at=(0.7, -0.3), axes=("-y", "x"), misalignment=0.3, sigma=1)
     beta = alpha[INSIDE] - np.pi / 2 + 0.3
-    np.testing.assert_allclose(read(fourbar, motion, mounted)[INSIDE], np.einsum("tji,tj->ti", turned(beta), a), atol=1e-5)
+    np.testing.assert_allclose(
+        read(fourbar, motion, mounted)[INSIDE], np.einsum("tji,tj->ti", turned(beta), a), atol=1e-5
+    )
 
 
 def test_an_accelerometer_on_a_pendulum_is_exact(pendulum):
@@ -109,9 +111,16 @@ def test_an_accelerometer_on_a_pendulum_is_exact(pendulum):
 def test_a_camera_reads_pixels(fourbar, motion, coupler):
     """Pixels count to the right and downwards from the corner; the camera is turned."""
     camera = Position(
-        "c", body="coupler", at=(0.7, -0.3), axes=("x", "-y"), unit="px", gain=500.0, bias=(320.0, 900.0),
-        misalignment=Unknown(0.2, sigma=0.1), sigma=1,
-    )  # fmt: skip
+        "c",
+        body="coupler",
+        at=(0.7, -0.3),
+        axes=("x", "-y"),
+        unit="px",
+        gain=500.0,
+        bias=(320.0, 900.0),
+        misalignment=Unknown(0.2, sigma=0.1),
+        sigma=1,
+    )
     x, y = coupler[1].T
     image = turned(np.array(-0.2)) @ np.stack([x, -y])
     np.testing.assert_allclose(read(fourbar, motion, camera), (500 * image).T + [320, 900], atol=1e-9)
