@@ -1,7 +1,7 @@
 """What every sensor answers: what it would read of a motion."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -28,7 +28,7 @@ class Reading(eqx.Module):
     """Accelerations, for sensors of order 2 and 3 [m/s², rad/s²]."""
     lambda_: Constraints | None
     """Multipliers of the constraints, for sensors of order 3."""
-    forces: dict[str, Scalar]
+    forces: Mapping[str, Scalar]
     """Total force by name of the actuator or coordinate it acts on; 0 for a name that is not there [N, N·m]."""
     t: Scalar
     """Time [s]."""

@@ -116,9 +116,11 @@ def _known_names(argument: str, given: Mapping[str, Any], names: Sequence[str], 
 def _sampled(motion: Any, forces: Mapping[str, Numbers] | None) -> _Motion:
     """The samples of a motion; its own forces by default."""
     if forces is None:
-        forces = getattr(motion, "forces", {})
-        if not isinstance(forces, Mapping):  # one column for each motor
-            forces = dict(zip((motor.name for motor in motion.motors), forces.T, strict=True))
+        own: Any = getattr(motion, "forces", None)
+        if own is None or isinstance(own, Mapping):
+            forces = own or {}
+        else:  # one column for each motor
+            forces = dict(zip((motor.name for motor in motion.motors), own.T, strict=True))
     t, q, dq = (jnp.asarray(part, dtype=float) for part in (motion.t, motion.q, motion.dq))
     if t.ndim != 1 or t.size < 2:
         raise ArgumentError(f"motion: expected times of shape (steps,), two or more; found shape {t.shape}")
