@@ -36,5 +36,7 @@ from fgmbs.recordings.recording import Recording as Recording
 from fgmbs.recordings.recording import Signal as Signal
 from fgmbs.sensors.files import read_sensors as read_sensors
 from fgmbs.sensors.readings import readings as readings
+from fgmbs.problems.smooth import smooth as smooth
+from fgmbs.problems.smoothed_motion import SmoothedMotion as SmoothedMotion
 from fgmbs.solvers.fixed_lag import FixedLagSmoother as FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt

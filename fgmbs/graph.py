@@ -134,6 +134,10 @@ class TimeGraph(eqx.Module):
             return None
         return jax.vmap(lambda x, t: self.chart.tangent(self.mechanism, x, t))(x.steps, self.times)
 
+    def residuals(self, x: Unknowns) -> tuple[Float[Array, "*places rows"], ...]:
+        """Whitened residuals of every factor at all its places, before any robust loss."""
+        return tuple(r for _, r in self._evaluate(x, _value))
+
     def linearize(self, x: Unknowns) -> tuple[LeastSquares, Scalar]:
         """The whitened least-squares system in δ at x, one row block per factor and place, and the cost there.
 
@@ -317,13 +321,14 @@ def _cost_hessian(residual, factor, arguments):
 
 
 def _cost(r: Float[Array, "*places rows"], factor: Factor) -> Float[Array, "*places"]:
-    s = jnp.sum(r**2, axis=-1)
-    return 0.5 * jnp.asarray(s if factor.loss is None else factor.loss.rho(s))
+    s = factor.squares(r)
+    return 0.5 * jnp.sum(s if factor.loss is None else factor.loss.rho(s), axis=-1)
 
 
 def _reweight(factor: Factor, parts: tuple[Array, ...]) -> tuple[Array, ...]:
     """Rows of a robust factor, scaled by √ρ'."""
     if factor.loss is None:
         return parts
-    weight = jnp.sqrt(factor.loss.weight(jnp.sum(parts[0] ** 2, axis=-1)))[..., None]
+    weight = jnp.sqrt(factor.loss.weight(factor.squares(parts[0])))
+    weight = jnp.repeat(weight, parts[0].shape[-1] // weight.shape[-1], axis=-1)
     return (parts[0] * weight, *(part * weight[..., None] for part in parts[1:]))

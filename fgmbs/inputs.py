@@ -4,6 +4,7 @@ Sizes of unknown forces that are None are found from the data.
 """
 
 import abc
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -139,6 +140,16 @@ class Command(AbstractInput):
 
     def check(self, mechanism: AbstractMechanism) -> None:
         _check_target(mechanism, self.on, self.name)
+
+
+def wandering(inputs: Sequence[AbstractInput]) -> tuple[RandomWalk | GaussMarkov, ...]:
+    """Unknown forces with a memory."""
+    return tuple(force for force in inputs if isinstance(force, RandomWalk | GaussMarkov))
+
+
+def commands(inputs: Sequence[AbstractInput]) -> tuple[Command, ...]:
+    """Known forces."""
+    return tuple(force for force in inputs if isinstance(force, Command))
 
 
 def _check_target(mechanism: AbstractMechanism, on: str, name: str) -> None:

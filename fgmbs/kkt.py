@@ -120,6 +120,19 @@ def spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
     return jax.lax.fori_loop(0, n, eliminate, A, unroll=n <= _UNROLL)
 
 
+def whitener(cov: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The lower triangular W with WᵀW = cov⁻¹, in plain arithmetic; NaN where cov is not positive definite."""
+    n = cov.shape[0]
+
+    def eliminate(k, rows):
+        row = rows[k] / jnp.sqrt(rows[k, k])
+        below = jnp.where(jnp.arange(n) > k, rows[:, k] / jnp.sqrt(rows[k, k]), 0.0)
+        return (rows - jnp.outer(below, row)).at[k].set(row)
+
+    rows = jnp.concatenate([cov, jnp.eye(n, dtype=cov.dtype)], axis=1)
+    return jax.lax.fori_loop(0, n, eliminate, rows, unroll=n <= _UNROLL)[:, n:]
+
+
 @jax.custom_jvp
 def solve_dependent(
     M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"]

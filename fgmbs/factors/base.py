@@ -78,6 +78,7 @@ class Factor(eqx.Module):
             matrices; a zero removes a row, as a mask for missing measurements does.
         globals: Names of the global parameters that it reads from `at.theta`.
         loss: Robust loss; None is least squares.
+        group: Rows that share one robust loss, as those of one sample where a residual holds several; all by default.
         name: Shown in cost tables; the function's name by default.
     """
 
@@ -90,6 +91,7 @@ class Factor(eqx.Module):
     weights: Float[Array, "steps rows"] | Float[Array, "steps rows rows"] | None = None
     globals: tuple[str, ...] = eqx.field(static=True, default=())
     loss: AbstractLoss | None = None
+    group: int | None = eqx.field(static=True, default=None)
     name: str = eqx.field(static=True, default="")
 
     def __post_init__(self):
@@ -106,6 +108,12 @@ class Factor(eqx.Module):
         if weights is None:
             return r
         return weights @ r if weights.ndim == 2 else jnp.where(weights == 0, 0.0, weights * r)
+
+
+    def squares(self, r: Float[Array, "*places rows"]) -> Float[Array, "*places groups"]:
+        """Squared norm of each group of whitened rows that share a loss."""
+        group = r.shape[-1] if self.group is None else self.group
+        return jnp.sum(r.reshape(*r.shape[:-1], -1, group) ** 2, axis=-1)
 
 
 def value_and_jacobian(function: Callable, x: PyTree) -> tuple[Any, PyTree]:

@@ -27,6 +27,16 @@ def soft_equality(at: Instant, x0: Float[Array, " d"], x1: Float[Array, " d"]) -
 
 
 def linear_prior(at: Instant, *variables: Float[Array, " _"]) -> Float[Array, " rows"]:
-    """R (x − x₀) + d, the square-root marginal of steps that are gone; `at.data` = (R, d, x₀)."""
+    """R (x − x₀) + d, the square-root marginal of steps that are gone; `at.data` = (R, d, x₀).
+
+    x are the variables, and behind them the global parameters in the order of their names.
+    """
     sqrt_info, residual, point = at.data
-    return sqrt_info @ (jnp.concatenate(variables) - point) + residual
+    theta = [jnp.ravel(at.theta[name]) for name in sorted(at.theta)]
+    return sqrt_info @ (jnp.concatenate([*variables, *theta]) - point) + residual
+
+
+def chart_prior(at: Instant, *variables: Float[Array, " _"]) -> Float[Array, " local"]:
+    """C (x − x₀) with (C, x₀) = `at.series`: a prior on the local coordinates of a step."""
+    C, point = at.series
+    return C @ (jnp.concatenate(variables) - point)

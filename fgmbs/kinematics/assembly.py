@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool
 
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.continuation import compiled_follow
@@ -65,7 +66,7 @@ def assemble(
             return start
 
     q, info = _solve(mechanism, start, time, mask, values, start)
-    found = [np.asarray(q)] if _is_proper(mechanism, q, info) else []
+    found = [np.asarray(q)] if info.assembled and is_proper(mechanism, q) else []
     if given:
         q_free, info_free = _solve(mechanism, start, time, jnp.zeros_like(mask), values, start)
         if info_free.assembled:
@@ -73,7 +74,7 @@ def assemble(
             path, alive = compiled_follow(mechanism, q_free, time, mask, q_free + fractions * (values - q_free))
             if alive[-1]:
                 q_led, info_led = _solve(mechanism, start, time, mask, values, path[-1])
-                found += [np.asarray(q_led)] if _is_proper(mechanism, q_led, info_led) else []
+                found += [np.asarray(q_led)] if info_led.assembled and is_proper(mechanism, q_led) else []
     if not found or branch == "other":
         found += _search(mechanism, start, found[0] if found else np.asarray(start), time, mask, values)
     if not found:
@@ -123,13 +124,13 @@ def _search(mechanism, start, centre, t, mask, values) -> list[np.ndarray]:
     at_random = rng.choice([0.3, 1.0], (_GUESSES[1], 1)) * rng.standard_normal((_GUESSES[1], mechanism.n))
     moves = extent * np.concatenate([rng.permutation(thrown)[: _GUESSES[0]], at_random])
     q, info = _solve_each(mechanism, start, t, mask, values, jnp.asarray(centre + moves, start.dtype))
-    proper = np.asarray(_are_proper(mechanism, q, info))
+    proper = np.asarray(info.assembled) & np.asarray(_are_proper(mechanism, q))
     return list(np.asarray(q)[proper])
 
 
 @eqx.filter_jit
-def _is_proper(mechanism: AbstractMechanism, q, info: PositionInfo):
-    """Assembled, and no angle half a turn from what the reference takes it for.
+def is_proper(mechanism: AbstractMechanism, q: Coordinates) -> Bool[Array, ""]:
+    """Whether no angle of an assembled configuration is half a turn from what the reference takes it for.
 
     A row that changes its sign when q_i grows by π, wherever q is, has the form a sin q_i + b cos q_i: it ties an angle
     to a direction, and to the opposite one. Its derivative by the angle has opposite signs there.
@@ -144,10 +145,10 @@ def _is_proper(mechanism: AbstractMechanism, q, info: PositionInfo):
     )
     flips = jnp.abs(half_turned + Phi[:, None]) <= 1e-9 * jnp.abs(Phi[:, None])
     signs = jnp.sign(mechanism.constraint_jacobian(reference, zero) * mechanism.constraint_jacobian(q, zero))
-    return info.assembled & ~jnp.any(flips & (signs < 0))
+    return ~jnp.any(flips & (signs < 0))
 
 
-_are_proper = eqx.filter_jit(jax.vmap(_is_proper, in_axes=(None, 0, 0)))
+_are_proper = eqx.filter_jit(jax.vmap(is_proper, in_axes=(None, 0)))
 
 
 def _with(given: Mapping[str, float]) -> str:

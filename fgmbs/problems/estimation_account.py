@@ -1,0 +1,177 @@
+"""What follows from an estimate: accelerations, bands, and how far every residual could have been met."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import stats
+
+from fgmbs.graph import Unknowns
+from fgmbs.inputs import wandering
+from fgmbs.linear import METHODS
+from fgmbs.linear.leverage import leverages
+from fgmbs.problems.estimation_graph import EstimationModel, StepData
+from fgmbs.problems.smoothed_motion import Group, SensorFit
+
+_LAGS = 10
+"""Lags over which residuals are checked to be white."""
+
+
+class FactorRows(NamedTuple):
+    """The rows of one factor at all its places."""
+
+    residual: Float[Array, "places rows"]
+    """Whitened, before a robust loss."""
+    weight: Float[Array, "places rows"]
+    """Weight of a row that a robust loss leaves; 0 for rows that are masked."""
+    leverage: Float[Array, "places rows"]
+
+
+class Account(NamedTuple):
+    """Everything that is told of an estimate besides the estimate itself."""
+
+    ddq: Float[Array, "steps nv"]
+    lambda_: Float[Array, "steps m"]
+    ddq_std: Float[Array, "steps nv"]
+    lambda_std: Float[Array, "steps m"]
+    tangents: Float[Array, "steps nx local"]
+    covariance: Float[Array, "steps local local"]
+    globals_covariance: Float[Array, "p p"]
+    factors: tuple[FactorRows, ...]
+
+
+@eqx.filter_jit
+def account(model: EstimationModel, x: Unknowns, data: StepData) -> Account:
+    """The account of an estimate x of all steps."""
+    graph = model.graph(x.steps, data)
+    system, _ = graph.linearize(x)
+    marginals = METHODS["sqrt"](system, *graph.still(x)).marginals()
+    lever = leverages(system, marginals)
+    E = jax.vmap(lambda x, t: model.chart.tangent(model.mechanism, x, t))(x.steps, data.times)
+
+    rows, taken = [], {"step": 0, "interval": 0, "global": 0}
+    for factor, r in zip(graph.factors, graph.residuals(x), strict=True):
+        start = taken[factor.scope]
+        taken[factor.scope] += r.shape[-1]
+        of = {"step": lever.step, "interval": lever.pair, "global": lever.globals}[factor.scope]
+        active = jnp.ones_like(r)
+        if factor.weights is not None:
+            weights = factor.weights if factor.scope == "step" else factor.weights[1:]
+            # Of a whitening matrix the diagonal tells whether it is there.
+            active = (jnp.diagonal(weights, axis1=-2, axis2=-1) if weights.ndim == 3 else weights) != 0
+        weight = jnp.ones_like(factor.squares(r)) if factor.loss is None else factor.loss.weight(factor.squares(r))
+        weight = jnp.repeat(weight, r.shape[-1] // weight.shape[-1], axis=-1)
+        places = (r, weight * active, of[..., start : start + r.shape[-1]])
+        rows.append(FactorRows(*(part.reshape(-1, r.shape[-1]) for part in places)))
+
+    bands = jax.vmap(lambda *row: _bands(model, *row))
+    ddq, lambda_, ddq_std, lambda_std = bands(x.steps, data.times, data.commands[:, 1], E, marginals.steps)
+    return Account(ddq, lambda_, ddq_std, lambda_std, E, marginals.steps, marginals.globals, tuple(rows))
+
+
+@eqx.filter_jit
+def with_covariance(model: EstimationModel, x: Unknowns, data: StepData, account: Account, covariance) -> Account:
+    """The account with other covariances of the local coordinates, as those of a fixed-lag smoother."""
+    bands = jax.vmap(lambda *row: _bands(model, *row))
+    _, _, ddq_std, lambda_std = bands(x.steps, data.times, data.commands[:, 1], account.tangents, covariance)
+    return account._replace(ddq_std=ddq_std, lambda_std=lambda_std, covariance=covariance)
+
+
+def _bands(model, x, t, commands, E, cov):
+    """(ddq, λ) of a step and their standard deviations."""
+    (ddq, lambda_), tangents = _along(lambda x: model.accelerations(x, t, commands), x, E)
+    std = [jnp.sqrt(jnp.maximum(jnp.einsum("ai,ab,bi->i", J, cov, J), 0.0)) for J in tangents]
+    return ddq, lambda_, *std
+
+
+def _along(function, x, E):
+    """Value of a function and its derivatives along the columns of E, these in front."""
+    value, push = jax.linearize(function, x)
+    return value, jax.vmap(push, 1)(E)
+
+
+def groups(model: EstimationModel, account: Account, found: frozenset[str]) -> tuple[Group, ...]:
+    """Residual groups: of every sensor, of the white forces, of every force with a memory.
+
+    Args:
+        model: What was solved.
+        account: Its account.
+        found: Names of sensors and inputs whose size was found from the data.
+    """
+    _, moves, *sensors = account.factors[: 2 + len(model.sensors)]
+    made = []
+    for sensor, rows in zip(model.sensors, sensors, strict=True):
+        size = float(np.max(np.asarray(sensor.sigma)))
+        made.append(_group(sensor.name, "sensor", rows, sensor.rows, size, sensor.name in found))
+    dof, memory = model.chart.dof, wandering(model.inputs)
+    white = [force for force in model.inputs if getattr(force, "power", None) is not None or hasattr(force, "density")]
+    if white:
+        size = getattr(white[0], "power", None)
+        size = white[0].density if size is None else size
+        name = ", ".join(force.name for force in white)
+        single = float(size) if len(white) == 1 else float("nan")
+        part = FactorRows(*(leaf[:, : 2 * dof] for leaf in moves))
+        made.append(_group(name, "force", part, 2 * dof, single, any(force.name in found for force in white)))
+    for k, force in enumerate(memory):
+        size = float(force.sigma if hasattr(force, "time_constant") else force.rate)
+        part = FactorRows(*(leaf[:, 2 * dof + k, None] for leaf in moves))
+        made.append(_group(force.name, "force", part, 1, size, force.name in found))
+    return tuple(made)
+
+
+def _group(name, kind, rows: FactorRows, width: int, size: float, found: bool) -> Group:
+    r, weight, leverage = (np.asarray(part).reshape(-1, width) for part in rows)
+    there = weight > 0
+    dof = float(np.sum(np.where(there, weight - leverage, 0.0)))
+    chi2 = float(np.sum(weight * np.where(there, r, 0.0) ** 2))
+    tail = stats.chi2.sf(chi2, dof) if dof > 0 else np.nan
+    correlation, whiteness = _whiteness([r[there[:, k], k] for k in range(width)])
+    return Group(
+        name, kind, int(np.sum(there)), dof, chi2, size, found, float(2 * min(tail, 1 - tail)), correlation, whiteness
+    )
+
+
+def _whiteness(series: list[np.ndarray]) -> tuple[float, float]:
+    """(correlation of neighbours, p-value of Ljung and Box) of series that are looked at together."""
+    series = [s - np.mean(s) for s in series if len(s) >= _LAGS and np.std(s) > 0]
+    if not series:
+        return np.nan, np.nan
+    statistic, first = 0.0, []
+    for s in series:
+        n, total = len(s), np.sum(s**2)
+        lags = np.arange(1, min(_LAGS, n - 1) + 1)
+        r = np.array([np.sum(s[k:] * s[:-k]) / total for k in lags])
+        statistic += n * (n + 2) * np.sum(r**2 / (n - lags))
+        first.append(r[0])
+    return float(np.mean(first)), float(stats.chi2.sf(statistic, _LAGS * len(series)))
+
+
+def fits(model: EstimationModel, account: Account, data: StepData, recording: np.ndarray) -> tuple[SensorFit, ...]:
+    """What every sensor read and should have read.
+
+    Args:
+        recording: Number of the recording of each step.
+    """
+    made, T, dt = [], len(recording), float(model.dt)
+    times = np.asarray(data.times)[:T]
+    sensors = account.factors[2 : 2 + len(model.sensors)]
+    for sensor, samples, rows, on_steps in zip(model.sensors, data.samples, sensors, model.at_steps, strict=True):
+        first = 0 if on_steps else 1
+        shape = (-1, *samples.mask.shape[1:])
+        r = np.asarray(rows.residual).reshape(shape)[: T - first]
+        weight = np.asarray(rows.weight).reshape(shape)[: T - first].max(axis=-1)
+        values, fractions, mask = (np.asarray(leaf)[first:T] for leaf in samples)
+        there = mask > 0
+        used = there.any(axis=-1)
+        place = np.nonzero(used)[0] + first
+        t = times[place] + (fractions[used] - 1) * dt
+        normalized = np.where(there, r, np.nan)[used]
+        measured = np.where(there, values, np.nan)[used]
+        predicted = measured + normalized * np.asarray(sensor.noise_sigma())
+        made.append(
+            SensorFit(sensor.name, sensor.units, recording[place], t, measured, predicted, normalized, weight[used])
+        )
+    return tuple(made)

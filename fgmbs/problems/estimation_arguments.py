@@ -1,0 +1,167 @@
+"""What `smooth` and `online` accept: their arguments, checked before anything is compiled."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fgmbs.errors import ArgumentError, AssemblyError
+from fgmbs.inputs import AbstractInput, Disturbance, commands, wandering
+from fgmbs.kinematics import assemble, velocities
+from fgmbs.kinematics.chart import MotionChart
+from fgmbs.kinematics.names import coordinate_index, finite_number, listed
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.estimation_graph import EstimationModel
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.sensors.load_cell import LoadCell
+
+_ROUGH = 10.0, 1e3
+"""Standard deviations of a start that counts for nothing: of coordinates relative to their extent, of velocities
+relative to that in one second."""
+
+
+class Start(NamedTuple):
+    """Where a recording begins."""
+
+    x: Float[Array, " nx"] | None
+    """None: to be found."""
+    sigma: Float[Array, " local"]
+
+
+def checked_sensors(mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor]) -> tuple[AbstractSensor, ...]:
+    """Sensors that fit the mechanism and each other.
+
+    Raises:
+        ArgumentError: None, two of one name, two that read one signal, or one that the mechanism has no place for.
+    """
+    sensors = (sensors,) if isinstance(sensors, AbstractSensor) else tuple(sensors)
+    if not sensors:
+        raise ArgumentError("sensors: expected at least one; found none, so that nothing is observable")
+    readers: dict[str, str] = {}
+    names: set[str] = set()
+    for sensor in sensors:
+        if not isinstance(sensor, AbstractSensor):
+            raise ArgumentError(f"sensors: expected sensors as of fgmbs.sensors; found {sensor!r}")
+        if sensor.name in names:
+            raise ArgumentError(f"sensors: expected different names; found {sensor.name!r} twice")
+        names.add(sensor.name)
+        for column in sensor.columns:
+            if column in readers:
+                raise ArgumentError(
+                    f"sensors: expected one sensor for each signal; {readers[column]!r} and {sensor.name!r} both read "
+                    f"{column!r}"
+                )
+            readers[column] = sensor.name
+        sensor.check(mechanism)
+    return sensors
+
+
+def checked_inputs(
+    mechanism: AbstractMechanism, inputs: Sequence[AbstractInput], sensors: Sequence[AbstractSensor]
+) -> tuple[AbstractInput, ...]:
+    """Inputs that fit the mechanism; a `Disturbance` where no force is unknown.
+
+    Raises:
+        ArgumentError: Two of one name, one that acts on nothing of the mechanism, or one that a load cell cannot see.
+    """
+    inputs = (inputs,) if isinstance(inputs, AbstractInput) else tuple(inputs)
+    names = [sensor.name for sensor in sensors]
+    for force in inputs:
+        if not isinstance(force, AbstractInput):
+            raise ArgumentError(f"inputs: expected forces as of fgmbs.inputs; found {force!r}")
+        if force.name in names:
+            raise ArgumentError(
+                f"inputs: expected names that no other input and no sensor has; found {force.name!r} twice; say name=…"
+            )
+        names.append(force.name)
+        force.check(mechanism)
+        on = getattr(force, "on", None)
+        if on is not None and on not in mechanism.actuator_names and any(isinstance(s, LoadCell) for s in sensors):
+            cell = next(s.name for s in sensors if isinstance(s, LoadCell))
+            raise ArgumentError(
+                f"input {force.name!r}: expected an actuator beside the load cell {cell!r}; found the coordinate {on!r}, "
+                "of whose force nobody knows which pins it loads"
+            )
+    return inputs if len(inputs) > len(commands(inputs)) else (*inputs, Disturbance())
+
+
+def chosen_coordinates(mechanism: AbstractMechanism, independent: Sequence[str] | None) -> MotionChart:
+    """The chart of a mechanism.
+
+    Raises:
+        AssemblyError: The mechanism cannot move.
+        ArgumentError: Not as many coordinates as degrees of freedom.
+    """
+    dof = mechanism.dof
+    if dof == 0:
+        raise AssemblyError("the mechanism has no degree of freedom, so that there is no motion to estimate")
+    if independent is None:
+        return MotionChart(dof)
+    names = (independent,) if isinstance(independent, str) else tuple(independent)
+    chosen = tuple(coordinate_index(mechanism, name, "independent") for name in names)
+    if len(set(chosen)) != dof or len(chosen) != dof:
+        raise ArgumentError(
+            f"independent: expected {dof} different coordinates, the degrees of freedom; found {listed(names)}"
+        )
+    return MotionChart(dof, chosen)
+
+
+def checked_window(window: Any, recordings: int, found: frozenset[str]) -> None:
+    """Refuses what a fixed-lag smoother cannot do.
+
+    Raises:
+        ArgumentError: Too few steps, several recordings, or sizes of noise that are to be found.
+    """
+    if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 2:
+        raise ArgumentError(f"window: expected an integer of at least 2 time steps, or None; found {window!r}")
+    if recordings > 1:
+        raise ArgumentError(f"window: expected one recording for a fixed-lag smoother; found {recordings}")
+    if found:
+        raise ArgumentError(
+            f"window: a fixed-lag smoother needs all sizes of noise; those of {listed(sorted(found))} are missing; find "
+            "them without a window first, and pass on `sensors` and `inputs` of that result"
+        )
+
+
+def checked_start(
+    model: EstimationModel, recordings: int, start: Any, start_velocities: Any, sigma: tuple[float, float] | None
+) -> tuple[Start, ...]:
+    """The start of each recording.
+
+    Raises:
+        ArgumentError: Unknown names, numbers that are not finite, not one start for each recording.
+        AssemblyError: It cannot be assembled.
+    """
+    places = _for_each(start, recordings, "start")
+    speeds = _for_each(start_velocities, recordings, "start_velocities")
+    mechanism, dof = model.mechanism, model.chart.dof
+    extent = max(float(np.max(np.abs(np.asarray(mechanism.reference)))), 1.0)
+    if sigma is None:
+        sigma = _ROUGH[0] * extent, _ROUGH[1] * extent
+    elif len(sigma) != 2 or any(finite_number(s, "start_sigma") <= 0 for s in sigma):
+        raise ArgumentError(
+            f"start_sigma: expected two positive numbers, of the coordinates and of their velocities; found {sigma!r}"
+        )
+    forces = [force.sigma if hasattr(force, "time_constant") else force.sigma0 for force in wandering(model.inputs)]
+    local = jnp.concatenate(
+        [jnp.full(dof, float(sigma[0])), jnp.full(dof, float(sigma[1])), *map(jnp.atleast_1d, forces)]
+    )
+    starts = []
+    for place, speed in zip(places, speeds, strict=True):
+        x = None
+        if place is not None or speed is not None:
+            q = assemble(mechanism, place)
+            dq = velocities(mechanism, q, {} if speed is None else speed)
+            x = jnp.concatenate([q, dq, jnp.zeros(len(forces))])
+        starts.append(Start(x, local))
+    return tuple(starts)
+
+
+def _for_each(given: Any, recordings: int, argument: str) -> tuple[Mapping[str, float] | None, ...]:
+    if given is None or isinstance(given, Mapping):
+        return (given,) * recordings
+    if len(given) != recordings:
+        raise ArgumentError(f"{argument}: expected one for each of the {recordings} recordings; found {len(given)}")
+    return tuple(given)

@@ -1,0 +1,241 @@
+"""The graph of state estimation: how a mechanism goes on under unknown forces, and what its sensors read."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fgmbs.factors.base import Factor, Instant, Noise
+from fgmbs.factors.priors import chart_prior
+from fgmbs.factors.transition import Forcing, force_directions, transition
+from fgmbs.graph import Rows, TimeGraph
+from fgmbs.inputs import AbstractInput, Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
+from fgmbs.kinematics.chart import MotionChart
+from fgmbs.kkt import kkt_inverse, whitener
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.sensors.factor import measurement
+from fgmbs.typing import Scalar
+
+_LEAST_NOISE = 1e-8
+"""Least spectral density in any direction, relative to the mean one: every direction needs some."""
+
+
+class Samples(NamedTuple):
+    """What one sensor read, by step: slots that are empty have the mask 0."""
+
+    values: Float[Array, "*steps slots rows"]
+    fractions: Float[Array, "*steps slots"]
+    """Where in the interval that ends with the step; 1 is the step itself."""
+    mask: Float[Array, "*steps slots rows"]
+
+
+class StepData(NamedTuple):
+    """Everything that is known from outside, by step."""
+
+    times: Float[Array, "*steps"]
+    linked: Float[Array, "*steps"]
+    """1 where the motion goes on from the step before, 0 at the start of a recording and in padding."""
+    prior: Float[Array, "*steps nx"]
+    """Centre of the prior of this step …"""
+    prior_weights: Float[Array, "*steps local"]
+    """… and one over its standard deviations; 0 for none."""
+    commands: Float[Array, "*steps 2 nc"]
+    """Known forces at both ends of the interval that ends with the step [N, N·m]."""
+    samples: tuple[Samples, ...]
+
+
+class EstimationModel(eqx.Module):
+    """Mechanism, sensors and forces, of which graphs over any steps are made.
+
+    A step is x = (q, dq, u), u the unknown forces that have a memory.
+    """
+
+    mechanism: AbstractMechanism
+    sensors: tuple[AbstractSensor, ...]
+    inputs: tuple[AbstractInput, ...]
+    """Those whose size was None have a number by now."""
+    dt: Scalar
+    chart: MotionChart
+    at_steps: tuple[bool, ...] = eqx.field(static=True)
+    """Of each sensor: its samples all lie on steps."""
+
+    @property
+    def wandering(self) -> tuple[RandomWalk | GaussMarkov, ...]:
+        """Inputs that are part of x."""
+        return wandering(self.inputs)
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Inputs that are known."""
+        return commands(self.inputs)
+
+    @property
+    def sizes(self) -> tuple[tuple[str, int], ...]:
+        """Variables of a step."""
+        return (("q", self.mechanism.n), ("dq", self.mechanism.nv), ("u", len(self.wandering)))
+
+    @property
+    def global_sizes(self) -> tuple[tuple[str, int], ...]:
+        """Calibration numbers that are estimated."""
+        return tuple((name, size) for name, size, _, _ in self._calibration)
+
+    @property
+    def calibration(self) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
+        """(values, standard deviations) of the priors of the calibration numbers."""
+        empty = jnp.zeros(0)
+        values = [jnp.ravel(value) for _, _, value, _ in self._calibration]
+        sigmas = [jnp.ravel(sigma) for _, _, _, sigma in self._calibration]
+        return jnp.concatenate([empty, *values]), jnp.concatenate([empty, *sigmas])
+
+    @property
+    def _calibration(self):
+        """(name, size, value, sigma) of each unknown number."""
+        return tuple(
+            (
+                f"{sensor.name}.{key}",
+                unknown.value.size,
+                unknown.value,
+                jnp.broadcast_to(unknown.sigma, unknown.value.shape),
+            )
+            for sensor in self.sensors
+            for key, unknown in sorted(sensor.unknowns.items())
+        )
+
+    @property
+    def forcing(self) -> Forcing:
+        decay = [
+            jnp.exp(-self.dt / force.time_constant) if isinstance(force, GaussMarkov) else 1.0
+            for force in self.wandering
+        ]
+        return Forcing(
+            tuple(force.on for force in self.wandering),
+            tuple(force.on for force in self.commands),
+            jnp.asarray(decay, dtype=float) if decay else jnp.zeros(0),
+        )
+
+    def rates(self) -> Float[Array, " nu"]:
+        """Square root of the spectral density of the rate of each unknown force [N/√s, N·m/√s]."""
+        rates = [
+            force.sigma * jnp.sqrt(2 / force.time_constant) if isinstance(force, GaussMarkov) else force.rate
+            for force in self.wandering
+        ]
+        return jnp.stack(rates) if rates else jnp.zeros(0)
+
+    def graph(self, x: Float[Array, "steps nx"], data: StepData) -> TimeGraph:
+        """The graph over the steps of `data`; the size of the noise is that near x."""
+        rows, forcing = self.rows(x, data), self.forcing
+        names, ones = ("q", "dq", "u"), Noise.sigma(1.0)
+        factors = [
+            Factor(chart_prior, names, ones, name="start"),
+            Factor(transition, names, ones, "interval", data=forcing),
+        ]
+        for sensor, samples, at_steps in zip(self.sensors, data.samples, self.at_steps, strict=True):
+            slots = samples.mask.shape[-2]
+            nominal = sensor.unknowns["delay"].value if "delay" in sensor.unknowns else jnp.zeros(())
+            factors.append(
+                Factor(
+                    measurement,
+                    names,
+                    Noise.sigma(jnp.tile(sensor.noise_sigma(), slots)),
+                    "step" if at_steps else "interval",
+                    data=(sensor, forcing, nominal),
+                    globals=tuple(f"{sensor.name}.{key}" for key in sorted(sensor.unknowns)),
+                    loss=sensor.loss,
+                    group=sensor.rows,
+                    name=sensor.name,
+                )
+            )
+        for name, _, value, sigma in self._calibration:
+            factors.append(
+                Factor(
+                    _calibration_prior,
+                    (),
+                    Noise.sigma(sigma.ravel()),
+                    "global",
+                    data=value.ravel(),
+                    globals=(name,),
+                    name=name,
+                )
+            )
+        graph = TimeGraph(
+            self.mechanism, tuple(factors), self.sizes, data.times, self.dt, self.global_sizes, self.chart
+        )
+        return graph.with_rows(rows)
+
+    def rows(self, x: Float[Array, "*steps nx"], data: StepData) -> Rows:
+        """What varies with time in the graph."""
+        if x.ndim == 2:
+            return jax.vmap(self.rows)(x, data)
+        B, W = self._process(x, data.times)
+        C = jax.scipy.linalg.block_diag(B, B, jnp.eye(len(self.wandering), dtype=x.dtype))
+        varying = [((C, data.prior), data.prior_weights), ((B, data.commands), data.linked * W)]
+        for samples in data.samples:
+            varying.append(((samples.values, samples.fractions, data.commands), samples.mask.ravel()))
+        return Rows(data.times, (*varying, *(((None, None),) * len(self._calibration))))
+
+    def _process(self, x, t) -> tuple[Float[Array, "dof nv"], Float[Array, "rows rows"]]:
+        """(B, whitening matrix of `transition`) near x."""
+        mechanism, dt = self.mechanism, self.dt
+        q = jax.lax.stop_gradient(x[: mechanism.n])
+        B = self.chart.selection(mechanism, q, t)
+        P = kkt_inverse(mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t)).P
+        mobility = B @ P @ B.T
+        white = jnp.zeros_like(mobility)
+        for force in self.inputs:
+            if isinstance(force, Disturbance):
+                white = white + 2 * force.power * mobility
+            elif isinstance(force, WhiteNoise):
+                g = force.density * (B @ P @ force_directions(mechanism, q, t, (force.on,)))
+                white = white + g @ g.T
+        g = self.rates() * (B @ P @ force_directions(mechanism, q, t, tuple(force.on for force in self.wandering)))
+        wander = g @ g.T
+        # Every direction needs some noise; measured against the mobility, the least is the same in all of them.
+        mean = jnp.trace(white + dt**2 / 12 * wander) / jnp.trace(mobility)
+        white = white + _LEAST_NOISE * mean * mobility
+        jumps = [
+            force.sigma * jnp.sqrt(-jnp.expm1(-2 * dt / force.time_constant))
+            if isinstance(force, GaussMarkov)
+            else force.rate * jnp.sqrt(dt)
+            for force in self.wandering
+        ]
+        W = jax.scipy.linalg.block_diag(
+            whitener(dt**3 / 12 * white + dt**5 / 720 * wander),
+            whitener(dt * white + dt**3 / 12 * wander),
+            jnp.diag(1 / jnp.stack(jumps)) if jumps else jnp.zeros((0, 0), x.dtype),
+        )
+        return B, jax.lax.stop_gradient(W)
+
+    def accelerations(
+        self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, " nc"]
+    ) -> tuple[Float[Array, " nv"], Float[Array, " m"]]:
+        """(ddq, λ) of a step, white forces left out."""
+        n, nv = self.mechanism.n, self.mechanism.nv
+        return self.forcing.motion(self.mechanism, x[:n], x[n : n + nv], t, x[n + nv :], commands)
+
+    def next_step(self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, "2 nc"]) -> Float[Array, " nx"]:
+        """Where the motion goes from x at t to t + Δt, unknown forces going on as they are (Heun)."""
+        n, nv, dt = self.mechanism.n, self.mechanism.nv, self.dt
+        q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
+        ddq, _ = self.accelerations(x, t, commands[0])
+        there = jnp.concatenate([self.mechanism.retract(q, dt * dq + dt**2 / 2 * ddq), dq + dt * ddq, u])
+        ddq_there, _ = self.accelerations(there, t + dt, commands[1])
+        v = dt * dq + dt**2 / 6 * (2 * ddq + ddq_there)
+        there = jnp.concatenate([self.mechanism.retract(q, v), dq + dt / 2 * (ddq + ddq_there), self.forcing.decay * u])
+        return self.chart.move(self.mechanism, there, jnp.zeros(self.local_size, x.dtype), t + dt)
+
+    @property
+    def step_size(self) -> int:
+        """Numbers of x."""
+        return sum(size for _, size in self.sizes)
+
+    @property
+    def local_size(self) -> int:
+        """Local coordinates of x."""
+        return self.chart.local_size(self.mechanism, self.step_size)
+
+
+def _calibration_prior(at: Instant) -> Float[Array, " rows"]:
+    return jnp.concatenate([jnp.ravel(value) for value in at.theta.values()]) - at.data

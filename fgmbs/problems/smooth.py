@@ -1,0 +1,351 @@
+"""State estimation: the motion, the forces and their uncertainty from what sensors have read."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fgmbs.errors import ArgumentError, Interrupted, Status
+from fgmbs.graph import Unknowns
+from fgmbs.inputs import AbstractInput
+from fgmbs.inputs import commands as commands_of
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems import estimation_account as accounts
+from fgmbs.problems import estimation_data as grids
+from fgmbs.problems.estimation_arguments import (
+    Start,
+    checked_inputs,
+    checked_sensors,
+    checked_start,
+    checked_window,
+    chosen_coordinates,
+)
+from fgmbs.problems.estimation_graph import EstimationModel, StepData
+from fgmbs.problems.first_state import best_start, candidate_poses
+from fgmbs.problems.noise_sizes import Search, to_be_found, with_first_sizes
+from fgmbs.problems.simulation import worst
+from fgmbs.problems.smoothed_motion import Branch, SmoothedMotion
+from fgmbs.problems.window import Follower, follow
+from fgmbs.recordings.recording import Recording
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+
+_ITERATIONS = 10
+"""Of Levenberg–Marquardt between two looks at the keyboard."""
+_ROUNDS = 20
+_SETTLED, _NEARLY = 1e-7, 1e-3
+"""Change of the motion by new weights, relative to the motion, that ends the rounds, or lets sizes of noise be found."""
+_SEARCHES = 40
+"""Rounds in which sizes of noise are found."""
+_FIRST_STEPS = 50
+"""Steps that decide where the motion began."""
+
+
+Progress: TypeAlias = Callable[[str, int, float], None]
+
+
+class Problem(NamedTuple):
+    """What is solved."""
+
+    model: EstimationModel
+    data: StepData
+    grids: tuple[grids.Grid, ...]
+    notes: tuple[str, ...]
+
+
+def smooth(
+    mechanism: AbstractMechanism,
+    recording: Recording | Sequence[Recording],
+    sensors: Sequence[AbstractSensor],
+    inputs: Sequence[AbstractInput] = (),
+    *,
+    dt: float | None = None,
+    window: int | None = None,
+    start: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
+    start_velocities: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
+    start_sigma: tuple[float, float] | None = None,
+    independent: Sequence[str] | None = None,
+    weights: Literal["given", "auto"] = "given",
+    throw: bool = True,
+    progress: Progress | None = None,
+) -> SmoothedMotion:
+    """The motion that explains recordings best, the unknown forces on it, and how sure both are.
+
+    The factor graph over all steps has the integration of the mechanism's dynamics between steps, with the unknown
+    forces as its noise, and a factor for each sensor ([Blanco21] sections 3 and 4). Position and velocity constraints
+    hold exactly: the solver moves in independent coordinates, chosen anew at every step. The noise of a step is the
+    integral of spectral densities, so that nothing depends on the time step.
+
+    Args:
+        mechanism: The mechanism.
+        recording: What was recorded; several recordings share sensors and their calibration, each has a start of its
+            own.
+        sensors: What the signals mean.
+        inputs: Forces that the description of the mechanism does not tell. By default a white `Disturbance` whose
+            power is found from the data.
+        dt: Time step; by default the interval between samples of the fastest sensor [s].
+        window: None: all steps at once. A number: a fixed-lag smoother over the last so many steps.
+        start: Coordinates at the start by name, of each recording if they differ; the rest is assembled. By default
+            several starts are tried on the first samples.
+        start_velocities: Velocities at the start by coordinate name.
+        start_sigma: Standard deviations of the independent coordinates and of their velocities at the start. By default
+            the start is a rough guess that counts for nothing.
+        independent: Coordinates in which the solver moves; by default the best ones at every step.
+        weights: "auto" also finds the standard deviations of the sensors from the data.
+        throw: Raise if the solve fails; otherwise leave it to `status`.
+        progress: Called with (what is being done, round, cost) from time to time.
+
+    Raises:
+        ArgumentError: An argument cannot be meant, a recording lacks a signal, or no sensor sees the motion.
+        AssemblyError: The start cannot be assembled.
+        SolveError: The solve failed; its `result` holds the best that was reached.
+        Interrupted: Ctrl-C; its `result` holds the best that was reached.
+    """
+    problem, found = _problem(mechanism, recording, sensors, inputs, dt, independent, weights)
+    starts = checked_start(problem.model, len(problem.grids), start, start_velocities, start_sigma)
+    if window is not None:
+        checked_window(window, len(problem.grids), found)
+    tell = progress or (lambda *_: None)
+    solution = _Solution(problem, found)
+    try:
+        if window is None:
+            solution.begin(starts, tell)
+            solution.solve(tell)
+        else:
+            solution.follow(starts[0], int(window), tell)
+    except KeyboardInterrupt:
+        if solution.x is None:
+            raise
+        raise Interrupted(f"interrupted after {solution.iterations} iterations", solution.result()) from None
+    result = solution.result()
+    if throw:
+        result.check()
+    return result
+
+
+def _problem(mechanism, recording, sensors, inputs, dt, independent, weights) -> tuple[Problem, frozenset[str]]:
+    """The checked arguments of `smooth`; see there."""
+    if weights not in ("given", "auto"):
+        raise ArgumentError(f"weights: expected 'given' or 'auto'; found {weights!r}")
+    recordings = (recording,) if isinstance(recording, Recording) else tuple(recording)
+    if not recordings:
+        raise ArgumentError("recording: expected at least one; found none")
+    sensors = checked_sensors(mechanism, sensors)
+    inputs = checked_inputs(mechanism, inputs, sensors)
+    found = to_be_found(inputs) | (frozenset(s.name for s in sensors) if weights == "auto" else frozenset())
+    chart = chosen_coordinates(mechanism, independent)
+    mechanism = mechanism.evaluated()
+    inputs = with_first_sizes(mechanism, inputs)
+
+    steps = []
+    for one in recordings:
+        steps.append(grids.grid(one, sensors, dt if not steps else steps[0].dt))
+    channels = [[grids.channel(one, s, g) for s in sensors] for one, g in zip(recordings, steps, strict=True)]
+    at_steps, slots = [], []
+    for k in range(len(sensors)):
+        of_sensor = [part[k] for part in channels]
+        at_steps.append(all(part.on_steps for part in of_sensor))
+        slots.append(max(1, *(part.slots for part in of_sensor)))
+    if not all(at_steps):
+        # One rule for all recordings: a sample on the first step lies at the start of the first interval.
+        channels = [
+            [part if on else part.between_steps() for part, on in zip(parts, at_steps, strict=True)]
+            for parts in channels
+        ]
+    model = EstimationModel(mechanism, sensors, inputs, jnp.asarray(steps[0].dt, dtype=float), chart, tuple(at_steps))
+    samples = [
+        [grids.samples(part, g.steps, count) for part, count in zip(parts, slots, strict=True)]
+        for parts, g in zip(channels, steps, strict=True)
+    ]
+    known = [grids.commands(one, commands_of(inputs), g) for one, g in zip(recordings, steps, strict=True)]
+    total = grids.padded_steps(sum(g.steps for g in steps))
+    data = grids.step_data(steps, samples, known, model.step_size, model.local_size, total)
+    notes = tuple(f"{one.source}: {note}" for one in recordings for note in one.notes)
+    return Problem(model, jax.tree.map(jnp.asarray, data), tuple(steps), notes), found
+
+
+class _Solution:
+    """An estimate on its way; what it has at any time makes a result."""
+
+    def __init__(self, problem: Problem, found: frozenset[str]):
+        self.model, self.data, self.grids, self.notes = problem
+        self.found = found
+        self.x: Unknowns | None = None
+        self.status = Status.running
+        self.step_status: Status | None = None
+        self.lag_covariance: Array | None = None
+        self.iterations = 0
+        self.history: list[float] = []
+        self.branches: tuple[Branch, ...] = ()
+
+    def begin(self, starts: Sequence[Start], tell: Progress) -> None:
+        """Finds where each recording began and follows it step by step."""
+        follower = Follower(self.model, 2, maxiter=3)
+        guess, priors, weights, first = [], self.data.prior, self.data.prior_weights, 0
+        for number, (start, steps) in enumerate(zip(starts, self.grids, strict=True)):
+            data = _part(self.data, first, steps.steps, grids.padded_steps(steps.steps))
+            x = start.x
+            if x is None:
+                tell("looking for the start", 0, math.nan)
+                x, branches = self._search(follower, start, data, min(steps.steps, _FIRST_STEPS))
+                self.branches = branches if number == 0 else self.branches
+            tell("following", 0, math.nan)
+            state, seen = _follow(follower, x, start.sigma, data, jnp.asarray(steps.steps))
+            guess.append(seen.newest[: steps.steps])
+            priors = priors.at[first].set(x)
+            weights = weights.at[first].set(1 / start.sigma)
+            first += steps.steps
+            calibration = state.window.globals
+        guess = jnp.concatenate(guess)
+        guess = _finite(guess)
+        pad = self.data.times.shape[0] - first
+        guess = jnp.concatenate([guess, jnp.broadcast_to(guess[-1], (pad, guess.shape[1]))])
+        self.data = self.data._replace(prior=priors.at[first:].set(guess[first:]), prior_weights=weights)
+        self.x = Unknowns(guess, jnp.where(jnp.isfinite(calibration), calibration, self.model.calibration[0]))
+
+    def _search(self, follower: Follower, start: Start, data: StepData, count: int):
+        rest = jnp.zeros(self.model.step_size - self.model.mechanism.n)
+
+        def attempt(q):
+            _, seen = _follow(follower, jnp.concatenate([q, rest]), start.sigma, data, jnp.asarray(count))
+            return float(seen.cost[count - 1]), np.asarray(seen.newest[count - 1][: q.shape[0]])
+
+        q, branches = best_start(candidate_poses(self.model.mechanism), attempt)
+        return jnp.concatenate([q, rest]), branches
+
+    def follow(self, start: Start, window: int, tell: Progress) -> None:
+        """Fixed-lag smoothing of one recording."""
+        (steps,), x = self.grids, start.x
+        follower = Follower(self.model, window)
+        data = _part(self.data, 0, steps.steps, grids.padded_steps(steps.steps + window))
+        if x is None:
+            tell("looking for the start", 0, math.nan)
+            x, self.branches = self._search(follower, start, data, min(steps.steps, _FIRST_STEPS))
+        tell("following", 0, math.nan)
+        # The last steps leave the window only when others come; those bring no data.
+        state, seen = _follow(follower, x, start.sigma, data, jnp.asarray(steps.steps + window - 1))
+        left = slice(window - 1, window - 1 + steps.steps)
+        pad = self.data.times.shape[0] - steps.steps
+
+        def padded(leaf):
+            return jnp.concatenate([leaf, jnp.repeat(leaf[-1:], pad, axis=0)])
+
+        self.x = Unknowns(padded(seen.oldest[left]), state.window.globals)
+        self.lag_covariance = padded(seen.oldest_covariance[left])
+        self.step_status = jax.tree.map(lambda leaf: leaf[: steps.steps], seen.status)
+        self.status = worst(self.step_status)
+        self.iterations = steps.steps
+        self.history = [float(seen.cost[steps.steps - 1])]
+        priors = self.data.prior.at[0].set(x).at[steps.steps :].set(self.x.steps[-1])
+        self.data = self.data._replace(prior=priors, prior_weights=self.data.prior_weights.at[0].set(1 / start.sigma))
+
+    def solve(self, tell: Progress) -> None:
+        """All steps at once; the sizes of noise that are to be found, too."""
+        search, searches = Search(self.found), 0
+        for round in range(_ROUNDS + _SEARCHES):
+            x, status, iterations, history = _improve(self.model, self.x, self.data)
+            history = np.asarray(history)
+            self.iterations += int(iterations)
+            self.history += history[np.isfinite(history)].tolist()
+            change = float(_distance(x, self.x))
+            self.x, self.status = x, status
+            tell("solving", round, self.history[-1] if self.history else math.nan)
+            if status == Status.iteration_limit and round < _ROUNDS:
+                continue
+            if status != Status.converged:
+                return
+            if self.found and searches < _SEARCHES and change < _NEARLY:
+                account = accounts.account(self.model, self.x, self.data)
+                self.model, settled = search.update(self.model, accounts.groups(self.model, account, self.found))
+                searches = _SEARCHES if settled else searches + 1
+                if searches == _SEARCHES and not settled:
+                    self.notes += (f"the sizes of noise have not settled after {_SEARCHES} rounds",)
+            elif change < _SETTLED:
+                return
+
+    def result(self) -> SmoothedMotion:
+        """What is known now."""
+        model, data, x = self.model, self.data, self.x
+        assert x is not None
+        account = accounts.account(model, x, data)
+        if self.lag_covariance is not None:
+            account = accounts.with_covariance(model, x, data, account, self.lag_covariance)
+        T = sum(g.steps for g in self.grids)
+        n, nv = model.mechanism.n, model.mechanism.nv
+        steps = x.steps[:T]
+        numbers = np.repeat(np.arange(len(self.grids)), [g.steps for g in self.grids])
+        names, places = [name for name, _ in model.global_sizes], []
+        for _, size in model.global_sizes:
+            places.append(slice(sum(p.stop - p.start for p in places), sum(p.stop - p.start for p in places) + size))
+        sigma = jnp.sqrt(jnp.diag(account.globals_covariance))
+        return SmoothedMotion(
+            mechanism=model.mechanism,
+            sensors=model.sensors,
+            inputs=model.inputs,
+            t=data.times[:T],
+            recording=jnp.asarray(numbers),
+            q=steps[:, :n],
+            dq=steps[:, n : n + nv],
+            ddq=account.ddq[:T],
+            lambda_=account.lambda_[:T],
+            forces=steps[:, n + nv :],
+            commands=data.commands[:T, 1],
+            tangents=account.tangents[:T],
+            local_covariance=account.covariance[:T],
+            ddq_std=account.ddq_std[:T],
+            lambda_std=account.lambda_std[:T],
+            calibration={name: x.globals[place] for name, place in zip(names, places, strict=True)},
+            calibration_std={name: sigma[place] for name, place in zip(names, places, strict=True)},
+            status=self.status,
+            step_status=self.step_status,
+            iterations=jnp.asarray(self.iterations),
+            cost_history=jnp.asarray(self.history),
+            groups=accounts.groups(model, account, self.found),
+            fits=accounts.fits(model, account, data, numbers),
+            branches=self.branches,
+            notes=self.notes,
+        )
+
+
+def _finite(steps: Float[Array, "steps nx"]) -> Float[Array, "steps nx"]:
+    """Steps that were lost on the way replaced by the last one before them."""
+    there = jnp.all(jnp.isfinite(steps), axis=1)
+    last = jax.lax.cummax(jnp.where(there, jnp.arange(steps.shape[0]), 0))
+    return steps[last]
+
+
+def _part(data: StepData, first: int, steps: int, total: int) -> StepData:
+    """The steps of one recording, and behind them steps of which nothing is known."""
+    part = jax.tree.map(lambda leaf: leaf[first : first + steps], data)
+    part = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.repeat(leaf[-1:], total - steps, axis=0)]), part)
+    behind = jnp.arange(total) >= steps
+    dt = part.times[1] - part.times[0]
+    samples = tuple(s._replace(mask=jnp.where(behind[:, None, None], 0.0, s.mask)) for s in part.samples)
+    times = part.times + dt * jnp.maximum(0, jnp.arange(total) - (steps - 1))
+    return part._replace(samples=samples, times=times)
+
+
+@eqx.filter_jit
+def _follow(follower: Follower, x, sigma, data: StepData, count):
+    state = follower.init(x, sigma, jax.tree.map(lambda leaf: leaf[0], data))
+    return follow(follower, state, data, count)
+
+
+@eqx.filter_jit
+def _improve(model: EstimationModel, x: Unknowns, data: StepData):
+    """Some iterations with the weights that belong to x."""
+    solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS)
+    x, state = solver.run(x, model.graph(x.steps, data))
+    return x, state.status, state.iter_num, state.history
+
+
+@jax.jit
+def _distance(x: Unknowns, y: Unknowns):
+    """Largest change of a variable, relative to its largest value."""
+    scale = jnp.max(jnp.abs(y.steps), axis=0) + 1e-12
+    return jnp.max(jnp.abs(x.steps - y.steps) / scale)

@@ -1,0 +1,223 @@
+"""What state estimation answers: the motion, the forces, and how sure it is of them."""
+
+import dataclasses
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from fgmbs.dynamics import acceleration
+from fgmbs.errors import ArgumentError, SolveError, Status
+from fgmbs.factors.transition import force_directions
+from fgmbs.inputs import AbstractInput, commands, wandering
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.sensors.base import AbstractSensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Residuals of one kind: of a sensor, or of what an unknown force adds from step to step."""
+
+    name: str
+    kind: str
+    """"sensor", "force" or "start"."""
+    count: int
+    """Residuals."""
+    dof: float
+    """Expected sum of squares: their number less what the unknowns follow of them."""
+    chi2: float
+    """Sum of squares of the whitened residuals."""
+    size: float
+    """Standard deviation (sensor) or size (force) that was used, in its unit; nan where there are several."""
+    found: bool
+    """Whether the size was found from the data."""
+    p_value: float
+    """Probability of a χ² as far from its expectation or farther, two-sided."""
+    correlation: float
+    """Correlation of neighbouring residuals; nan for fewer than ten."""
+    whiteness: float
+    """p-value of Ljung and Box over ten lags: small if residuals hang together in time."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SensorFit:
+    """What a sensor read and what the estimate says it should have read."""
+
+    name: str
+    units: tuple[str, ...]
+    recording: Int[np.ndarray, " samples"]
+    """Which recording each sample belongs to."""
+    t: Float[np.ndarray, " samples"]
+    """Time of each sample [s]."""
+    measured: Float[np.ndarray, "samples rows"]
+    predicted: Float[np.ndarray, "samples rows"]
+    normalized: Float[np.ndarray, "samples rows"]
+    """(predicted − measured)/σ, wrapped where the sensor is circular; nan for rows without a sample."""
+    weight: Float[np.ndarray, " samples"]
+    """Weight that the robust loss leaves the sample, 1 without one."""
+
+    @property
+    def outliers(self) -> Int[np.ndarray, " outliers"]:
+        """Samples whose weight is below one half."""
+        return np.flatnonzero(self.weight < 0.5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """A start from which the motion may have begun."""
+
+    cost: float
+    """Cost of the first samples from there."""
+    q: tuple[float, ...]
+
+
+class SmoothedMotion(eqx.Module):
+    """The estimated motion of a mechanism; arrays over the steps of all recordings, one behind the other.
+
+    Standard deviations are those of the posterior linearized at the estimate; they lie in the directions in which the
+    mechanism can move.
+    """
+
+    mechanism: AbstractMechanism
+    sensors: tuple[AbstractSensor, ...]
+    inputs: tuple[AbstractInput, ...]
+    """With the sizes that were used or found."""
+    t: Float[Array, " steps"]
+    """[s]"""
+    recording: Int[Array, " steps"]
+    """Number of the recording of each step."""
+    q: Float[Array, "steps n"]
+    """[m, rad]"""
+    dq: Float[Array, "steps nv"]
+    ddq: Float[Array, "steps nv"]
+    """Accelerations by the mechanism, known and wandering forces; white forces have no value at an instant."""
+    lambda_: Float[Array, "steps m"]
+    """Multipliers of the constraints."""
+    forces: Float[Array, "steps nu"]
+    """Unknown forces with a memory [N, N·m]."""
+    commands: Float[Array, "steps nc"]
+    """Known forces [N, N·m]."""
+    tangents: Float[Array, "steps nx local"]
+    """∂(q, dq, u)/∂δ, δ the local coordinates …"""
+    local_covariance: Float[Array, "steps local local"]
+    """… and the covariance of these."""
+    ddq_std: Float[Array, "steps nv"]
+    lambda_std: Float[Array, "steps m"]
+    calibration: dict[str, Array]
+    """Estimated calibration numbers by SENSOR.KEY."""
+    calibration_std: dict[str, Array]
+    status: Status
+    step_status: Status
+    """Of every step, where they were solved one by one; else that of the whole."""
+    iterations: Int[Array, ""]
+    cost_history: Float[Array, " iterations"]
+    groups: tuple[Group, ...] = eqx.field(static=True)
+    fits: tuple[SensorFit, ...] = eqx.field(static=True)
+    branches: tuple[Branch, ...] = eqx.field(static=True)
+    """Starts that were tried, the best first; none where the start was given."""
+    notes: tuple[str, ...] = eqx.field(static=True)
+    """What was dropped, assumed or found on the way, in words."""
+
+    @property
+    def force_names(self) -> tuple[str, ...]:
+        """Names of `forces`."""
+        return tuple(force.name for force in wandering(self.inputs))
+
+    @property
+    def command_names(self) -> tuple[str, ...]:
+        """Names of `commands`."""
+        return tuple(force.name for force in commands(self.inputs))
+
+    @property
+    def covariance(self) -> Float[Array, "steps nx nx"]:
+        """Covariance of (q, dq, u) of every step."""
+        return jnp.einsum("kxa,kab,kyb->kxy", self.tangents, self.local_covariance, self.tangents)
+
+    @property
+    def _std(self) -> Float[Array, "steps nx"]:
+        variance = jnp.einsum("kxa,kab,kxb->kx", self.tangents, self.local_covariance, self.tangents)
+        return jnp.sqrt(jnp.maximum(variance, 0.0))
+
+    @property
+    def q_std(self) -> Float[Array, "steps n"]:
+        return self._std[:, : self.q.shape[1]]
+
+    @property
+    def dq_std(self) -> Float[Array, "steps nv"]:
+        n = self.q.shape[1]
+        return self._std[:, n : n + self.dq.shape[1]]
+
+    @property
+    def forces_std(self) -> Float[Array, "steps nu"]:
+        return self._std[:, self.q.shape[1] + self.dq.shape[1] :]
+
+    @property
+    def chi2(self) -> dict[str, tuple[float, float]]:
+        """(χ², its expectation) of each group of residuals."""
+        return {group.name: (group.chi2, group.dof) for group in self.groups}
+
+    def joint_forces(self) -> tuple[Float[Array, "steps pins 2"], Float[Array, "steps pins 2"]]:
+        """Forces on the bodies at their pins, in the order of `mechanism.pin_names`, and their standard deviations [N].
+
+        Raises:
+            ArgumentError: The mechanism is not planar, or a force acts on a coordinate instead of an actuator.
+        """
+        if not isinstance(self.mechanism, PlanarMechanism):
+            raise ArgumentError("joint forces: expected a planar mechanism with pins; this one has none")
+        for force in (*wandering(self.inputs), *commands(self.inputs)):
+            if force.on not in self.mechanism.actuator_names:
+                raise ArgumentError(
+                    f"joint forces: expected forces on actuators only; found {force.name!r} on the coordinate "
+                    f"{force.on!r}, of which nobody knows which pins it loads"
+                )
+        return _joint_forces(self)
+
+    def report(self) -> str:
+        """How the estimate went and how sure it is, in words and numbers."""
+        from fgmbs.results.estimates import smoothed_report  # results build on problems
+
+        return smoothed_report(self)
+
+    def save(self, path: str | Path) -> None:
+        """Writes a netCDF file; see `fgmbs.results`."""
+        from fgmbs.results import save  # results build on problems
+
+        save(self, path)
+
+    def check(self) -> None:
+        """Raises if the solve failed.
+
+        Raises:
+            SolveError: How it ended, with this result.
+        """
+        if self.status != Status.converged:
+            raise SolveError(f"the estimate {Status[self.status]}", self)
+
+
+@eqx.filter_jit
+def _joint_forces(motion: SmoothedMotion):
+    mechanism = motion.mechanism.evaluated()
+    forcing = tuple(force.on for force in (*wandering(motion.inputs), *commands(motion.inputs)))
+    assert isinstance(mechanism, PlanarMechanism)
+    # Command of each actuator: the sum of the forces on it.
+    select = jnp.asarray([[float(on == name) for on in forcing] for name in mechanism.actuator_names], float)
+    select = select.reshape(len(mechanism.actuator_names), len(forcing))
+    n, nv = motion.q.shape[1], motion.dq.shape[1]
+
+    def at_step(t, q, dq, u, c, E, cov):
+        def pins(x):
+            q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
+            applied = force_directions(mechanism, q, t, forcing) @ jnp.concatenate([u, c])
+            ddq, lambda_ = acceleration(mechanism, q, dq, t, applied)
+            return mechanism.joint_forces(q, dq, ddq, lambda_, t, select @ jnp.concatenate([u, c]))
+
+        x = jnp.concatenate([q, dq, u])
+        J = jax.vmap(lambda e: jax.jvp(pins, (x,), (e,))[1], 1, -1)(E)
+        return pins(x), jnp.sqrt(jnp.maximum(jnp.einsum("pia,ab,pib->pi", J, cov, J), 0.0))
+
+    rows = (motion.t, motion.q, motion.dq, motion.forces, motion.commands, motion.tangents, motion.local_covariance)
+    return jax.vmap(at_step)(*rows)
