@@ -31,12 +31,12 @@ from fgmbs.problems.hybrid_dynamics import hybrid_dynamics as hybrid_dynamics
 from fgmbs.problems.inverse_dynamics import inverse_dynamics as inverse_dynamics
 from fgmbs.problems.simulate import simulate as simulate
 from fgmbs.problems.simulation import Simulation as Simulation
+from fgmbs.problems.smooth import smooth as smooth
+from fgmbs.problems.smoothed_motion import SmoothedMotion as SmoothedMotion
 from fgmbs.recordings.reading import read_recording as read_recording
 from fgmbs.recordings.recording import Recording as Recording
 from fgmbs.recordings.recording import Signal as Signal
 from fgmbs.sensors.files import read_sensors as read_sensors
 from fgmbs.sensors.readings import readings as readings
-from fgmbs.problems.smooth import smooth as smooth
-from fgmbs.problems.smoothed_motion import SmoothedMotion as SmoothedMotion
 from fgmbs.solvers.fixed_lag import FixedLagSmoother as FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt

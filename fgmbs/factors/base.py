@@ -109,7 +109,6 @@ class Factor(eqx.Module):
             return r
         return weights @ r if weights.ndim == 2 else jnp.where(weights == 0, 0.0, weights * r)
 
-
     def squares(self, r: Float[Array, "*places rows"]) -> Float[Array, "*places groups"]:
         """Squared norm of each group of whitened rows that share a loss."""
         group = r.shape[-1] if self.group is None else self.group

@@ -11,7 +11,7 @@ from fgmbs.typing import Coordinates, Scalar
 
 _MASSLESS_PREFERENCE = 10.0
 """How many times better a coordinate with mass must be to become independent before one without (an angle)."""
-_CORRECTIONS = 4
+_CORRECTIONS = 3
 _CLOSED = 1e-3
 """Last correction but one of a closed position, relative to the coordinates; the next one squares it, and so on."""
 

@@ -21,7 +21,9 @@ def factorize(system: LeastSquares, damping_steps: Steps, damping_globals: Globa
     return Factorization(problem, _triangle(jax.lax.stop_gradient(problem)))
 
 
-def marginalize_first(system: LeastSquares) -> tuple[Float[Array, "wide wide"], Float[Array, " wide"]]:
+def marginalize_first(
+    system: LeastSquares,
+) -> tuple[Float[Array, "wide wide"], Float[Array, " wide"], Float[Array, ""]]:
     """The prior ½‖S (x_1, globals) + s‖² that step 0 leaves behind with its initial, step-0 and pair-0 rows.
 
     Directions of which those rows say nothing are in the null space of S; step 0 must be determined by them. Rows
@@ -29,13 +31,14 @@ def marginalize_first(system: LeastSquares) -> tuple[Float[Array, "wide wide"], 
     there are first ones only; those of SᵀS and Sᵀs are exact as long as the null space of S stays where it is.
 
     Returns:
-        (S, s): square-root information, of size wide = nx + p, and residual.
+        (S, s, rho): square-root information, of size wide = nx + p, residual, and what no increment lowers: those rows
+        cost ½rho² more than the prior.
     """
     nx = system.step_size
     past = jnp.concatenate([jnp.column_stack(rows) for rows in system.first_rows()[:2]])
     pair = (system.pair_start[0], system.pair_end[0], system.pair_arrow[0], system.pair_residual[0])
     prior = _marginal_rows(_sort_rows(_overlap(past, pair, nx)), nx)
-    return prior[:, :-1], prior[:, -1]
+    return prior[:-1, :-1], prior[:-1, -1], prior[-1, -1]
 
 
 def _triangle(problem: Damped) -> Triangle:
@@ -88,21 +91,21 @@ def _pad_rows(rows: Float[Array, "rows columns"], count: int) -> Float[Array, "m
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _marginal_rows(rows: Float[Array, "rows columns"], size: int) -> Float[Array, "wide wide_1"]:
+def _marginal_rows(rows: Float[Array, "rows columns"], size: int) -> Float[Array, "wide_1 wide_1"]:
     """Rows on the other variables that the first `size` columns leave behind; the last column is the residual."""
-    return jnp.linalg.qr(rows, mode="r")[size:-1, size:]
+    return jnp.linalg.qr(rows, mode="r")[size:, size:]
 
 
 @_marginal_rows.defjvp
 def _marginal_rows_jvp(size, primals, tangents):
     (rows,), (t_rows,) = primals, tangents
     Q, triangle = _orthonormalize(rows)
-    R, C, prior, rho = triangle[:size, :size], triangle[:size, size:], triangle[size:-1, size:], triangle[-1, -1]
+    R, C, left, rho = triangle[:size, :size], triangle[:size, size:], triangle[size:, size:], triangle[-1, -1]
     # With rows = Q₁ [R C] + Q₂ [0 rest], d rest = Q₂ᵀ (d rows − d rows₁ R⁻¹ C) up to a rotation: rest⁻¹ is not needed.
     t_rest = Q[:, size:].T @ (t_rows[:, size:] - t_rows[:, :size] @ solve_triangular(R.T, C, transpose=True))
-    # The row of rest that holds only the remaining residual rho is dropped: turn its tangent into the other rows.
-    turned = rho * jnp.linalg.pinv(prior[:, :-1]).T @ t_rest[-1, :-1]
-    return prior, t_rest[:-1].at[:, -1].add(turned)
+    # The last row holds only the remaining residual rho: turn the rest of its tangent into the other rows.
+    turned = rho * jnp.linalg.pinv(left[:-1, :-1]).T @ t_rest[-1, :-1]
+    return left, t_rest.at[:-1, -1].add(turned).at[-1, :-1].set(0.0)
 
 
 @jax.custom_jvp

@@ -15,7 +15,6 @@ from fgmbs.kinematics.names import coordinate_index, finite_number, listed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation_graph import EstimationModel
 from fgmbs.sensors.base import AbstractSensor
-from fgmbs.sensors.load_cell import LoadCell
 
 _ROUGH = 10.0, 1e3
 """Standard deviations of a start that counts for nothing: of coordinates relative to their extent, of velocities
@@ -64,7 +63,7 @@ def checked_inputs(
     """Inputs that fit the mechanism; a `Disturbance` where no force is unknown.
 
     Raises:
-        ArgumentError: Two of one name, one that acts on nothing of the mechanism, or one that a load cell cannot see.
+        ArgumentError: Two of one name, or one that acts on nothing of the mechanism.
     """
     inputs = (inputs,) if isinstance(inputs, AbstractInput) else tuple(inputs)
     names = [sensor.name for sensor in sensors]
@@ -77,13 +76,6 @@ def checked_inputs(
             )
         names.append(force.name)
         force.check(mechanism)
-        on = getattr(force, "on", None)
-        if on is not None and on not in mechanism.actuator_names and any(isinstance(s, LoadCell) for s in sensors):
-            cell = next(s.name for s in sensors if isinstance(s, LoadCell))
-            raise ArgumentError(
-                f"input {force.name!r}: expected an actuator beside the load cell {cell!r}; found the coordinate {on!r}, "
-                "of whose force nobody knows which pins it loads"
-            )
     return inputs if len(inputs) > len(commands(inputs)) else (*inputs, Disturbance())
 
 
@@ -120,8 +112,8 @@ def checked_window(window: Any, recordings: int, found: frozenset[str]) -> None:
         raise ArgumentError(f"window: expected one recording for a fixed-lag smoother; found {recordings}")
     if found:
         raise ArgumentError(
-            f"window: a fixed-lag smoother needs all sizes of noise; those of {listed(sorted(found))} are missing; find "
-            "them without a window first, and pass on `sensors` and `inputs` of that result"
+            f"window: a fixed-lag smoother needs all sizes of noise; those of {listed(sorted(found))} are missing; "
+            "find them without a window first, and pass on `sensors` and `inputs` of that result"
         )
 
 

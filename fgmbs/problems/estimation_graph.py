@@ -216,14 +216,18 @@ class EstimationModel(eqx.Module):
         return self.forcing.motion(self.mechanism, x[:n], x[n : n + nv], t, x[n + nv :], commands)
 
     def next_step(self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, "2 nc"]) -> Float[Array, " nx"]:
-        """Where the motion goes from x at t to t + Δt, unknown forces going on as they are (Heun)."""
+        """Where the motion goes from x at t to t + Δt with the acceleration it has, unknown forces going on as before.
+
+        Args:
+            x: A step.
+            t: Its time [s].
+            commands: Known forces at both ends of the interval.
+        """
         n, nv, dt = self.mechanism.n, self.mechanism.nv, self.dt
         q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
-        ddq, _ = self.accelerations(x, t, commands[0])
-        there = jnp.concatenate([self.mechanism.retract(q, dt * dq + dt**2 / 2 * ddq), dq + dt * ddq, u])
-        ddq_there, _ = self.accelerations(there, t + dt, commands[1])
-        v = dt * dq + dt**2 / 6 * (2 * ddq + ddq_there)
-        there = jnp.concatenate([self.mechanism.retract(q, v), dq + dt / 2 * (ddq + ddq_there), self.forcing.decay * u])
+        ddq, _ = self.accelerations(x, t, (commands[0] + commands[1]) / 2)
+        there = self.mechanism.retract(q, dt * dq + dt**2 / 2 * ddq)
+        there = jnp.concatenate([there, dq + dt * ddq, self.forcing.decay * u])
         return self.chart.move(self.mechanism, there, jnp.zeros(self.local_size, x.dtype), t + dt)
 
     @property

@@ -1,6 +1,7 @@
 """Where a recorded motion began: the start that its first samples agree with best."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,6 +22,10 @@ _CANDIDATES = 8
 _CORRECTIONS = 40
 _CLOSED = 1e-9
 """Error of the constraints, relative to the coordinates, of a guess that could be assembled."""
+_FIRST_STEPS, _LONGER = 50, 4
+"""Steps that are to decide where the motion began, and how many times more where they do not."""
+_DECIDED = 20.0
+"""Difference of costs that decides: the likelihoods differ by its exponential."""
 _SAME = 1e-2
 """Distance, relative to the coordinates, below which two starts have led to the same motion."""
 
@@ -66,25 +71,44 @@ def _close(mechanism: AbstractMechanism, guesses: Float[Array, "guesses n"]):
 
 
 def best_start(
-    poses: Sequence[Coordinates], attempt: Callable[[Coordinates], tuple[float, np.ndarray]]
+    poses: Sequence[Coordinates], attempt: Callable[[Coordinates, int], tuple[float, np.ndarray]], steps: int
 ) -> tuple[Coordinates, tuple[Branch, ...]]:
     """The pose from which the first samples cost least, and all motions that were found, the best first.
 
+    Poses between which the first samples do not decide are followed longer.
+
     Args:
         poses: Where to begin.
-        attempt: pose → (cost of the first samples, coordinates at their end).
+        attempt: (pose, steps to follow) → (cost of their samples, coordinates at their end).
+        steps: Steps there are.
     """
-    tried = []
-    for pose in poses:
-        cost, end = attempt(pose)
-        if np.isfinite(cost) and np.all(np.isfinite(end)):
-            tried.append((cost, np.asarray(pose), end))
-    if not tried:
-        return poses[0], ()
-    tried.sort(key=lambda item: item[0])
-    branches, ends = [], []
-    for cost, pose, end in tried:
-        if all(np.linalg.norm(end - other) > _SAME * (1 + np.linalg.norm(other)) for other in ends):
-            branches.append(Branch(float(cost), tuple(float(x) for x in pose)))
-            ends.append(end)
-    return jnp.asarray(tried[0][1]), tuple(branches)
+    count, given_up, running = min(_FIRST_STEPS, steps), [], [np.asarray(pose) for pose in poses]
+    while True:
+        tried = []
+        for pose in running:
+            cost, end = attempt(jnp.asarray(pose), count)
+            tried.append(_Attempt(cost if np.all(np.isfinite(end)) else np.inf, pose, end))
+        tried = _different(sorted(tried, key=lambda one: one.cost))
+        close = [one for one in tried if one.cost < tried[0].cost + _DECIDED]
+        given_up = [one for one in tried if not one.cost < tried[0].cost + _DECIDED] + given_up
+        if len(close) < 2 or count == steps:
+            break
+        running, count = [one.pose for one in close], min(_LONGER * count, steps)
+    branches = [Branch(float(one.cost), tuple(float(x) for x in one.pose)) for one in [*close, *given_up]]
+    return jnp.asarray(tried[0].pose), tuple(branch for branch in branches if np.isfinite(branch.cost))
+
+
+class _Attempt(NamedTuple):
+    cost: float
+    pose: np.ndarray
+    end: np.ndarray
+
+
+def _different(tried: list[_Attempt]) -> list[_Attempt]:
+    """The attempts that led to different motions; of those that led to the same one the best, which comes first."""
+    kept: list[_Attempt] = []
+    for one in tried:
+        near = (np.linalg.norm(one.end - other.end) <= _SAME * (1 + np.linalg.norm(other.end)) for other in kept)
+        if not any(near):
+            kept.append(one)
+    return kept

@@ -45,7 +45,7 @@ def with_first_sizes(mechanism: AbstractMechanism, inputs: Sequence[AbstractInpu
     weight = float(jnp.max(jnp.abs(mechanism.forces(q, jnp.zeros(mechanism.nv, q.dtype), jnp.zeros((), q.dtype)))))
     inertia = float(jnp.max(jnp.abs(mechanism.mass_matrix(q))))
     force = max(weight, inertia)
-    first = {"power": 0.1 * force, "density": 0.3 * force, "rate": force, "sigma": 0.3 * force}
+    first = {"power": 1e-3 * force, "density": 0.03 * force, "rate": force, "sigma": 0.3 * force}
     return tuple(
         _sized(force, first[_SIZES[type(force)]]) if type(force) in _SIZES and size_of(force) is None else force
         for force in inputs

@@ -37,13 +37,15 @@ from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 
 _ITERATIONS = 10
 """Of Levenberg–Marquardt between two looks at the keyboard."""
+_STEP = 1e-6
+"""Relative step at which the iterations end; it is still taken, which squares it."""
+_GUESS = 0.1
+"""Relative step that a first guess of the motion does not care to look at again."""
 _ROUNDS = 20
-_SETTLED, _NEARLY = 1e-7, 1e-3
+_SETTLED, _NEARLY = 1e-5, 1e-3
 """Change of the motion by new weights, relative to the motion, that ends the rounds, or lets sizes of noise be found."""
 _SEARCHES = 40
 """Rounds in which sizes of noise are found."""
-_FIRST_STEPS = 50
-"""Steps that decide where the motion began."""
 
 
 Progress: TypeAlias = Callable[[str, int, float], None]
@@ -185,14 +187,14 @@ class _Solution:
 
     def begin(self, starts: Sequence[Start], tell: Progress) -> None:
         """Finds where each recording began and follows it step by step."""
-        follower = Follower(self.model, 2, maxiter=3)
+        follower = Follower(self.model, 2, tol=_GUESS, covariances=False)
         guess, priors, weights, first = [], self.data.prior, self.data.prior_weights, 0
         for number, (start, steps) in enumerate(zip(starts, self.grids, strict=True)):
             data = _part(self.data, first, steps.steps, grids.padded_steps(steps.steps))
             x = start.x
             if x is None:
                 tell("looking for the start", 0, math.nan)
-                x, branches = self._search(follower, start, data, min(steps.steps, _FIRST_STEPS))
+                x, branches = self._search(start, data, steps.steps)
                 self.branches = branches if number == 0 else self.branches
             tell("following", 0, math.nan)
             state, seen = _follow(follower, x, start.sigma, data, jnp.asarray(steps.steps))
@@ -208,14 +210,16 @@ class _Solution:
         self.data = self.data._replace(prior=priors.at[first:].set(guess[first:]), prior_weights=weights)
         self.x = Unknowns(guess, jnp.where(jnp.isfinite(calibration), calibration, self.model.calibration[0]))
 
-    def _search(self, follower: Follower, start: Start, data: StepData, count: int):
+    def _search(self, start: Start, data: StepData, steps: int):
+        """The start that the first samples agree with best; more of them are looked at until they tell."""
+        follower = Follower(self.model, 2, tol=_GUESS, covariances=False)
         rest = jnp.zeros(self.model.step_size - self.model.mechanism.n)
 
-        def attempt(q):
+        def attempt(q, count):
             _, seen = _follow(follower, jnp.concatenate([q, rest]), start.sigma, data, jnp.asarray(count))
             return float(seen.cost[count - 1]), np.asarray(seen.newest[count - 1][: q.shape[0]])
 
-        q, branches = best_start(candidate_poses(self.model.mechanism), attempt)
+        q, branches = best_start(candidate_poses(self.model.mechanism), attempt, steps)
         return jnp.concatenate([q, rest]), branches
 
     def follow(self, start: Start, window: int, tell: Progress) -> None:
@@ -225,7 +229,7 @@ class _Solution:
         data = _part(self.data, 0, steps.steps, grids.padded_steps(steps.steps + window))
         if x is None:
             tell("looking for the start", 0, math.nan)
-            x, self.branches = self._search(follower, start, data, min(steps.steps, _FIRST_STEPS))
+            x, self.branches = self._search(start, data, steps.steps)
         tell("following", 0, math.nan)
         # The last steps leave the window only when others come; those bring no data.
         state, seen = _follow(follower, x, start.sigma, data, jnp.asarray(steps.steps + window - 1))
@@ -339,7 +343,7 @@ def _follow(follower: Follower, x, sigma, data: StepData, count):
 @eqx.filter_jit
 def _improve(model: EstimationModel, x: Unknowns, data: StepData):
     """Some iterations with the weights that belong to x."""
-    solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS)
+    solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=_STEP)
     x, state = solver.run(x, model.graph(x.steps, data))
     return x, state.status, state.iter_num, state.history
 

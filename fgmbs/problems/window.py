@@ -49,11 +49,15 @@ class Follower(eqx.Module):
         model: What graphs are made of.
         window: Steps in the window.
         maxiter: Iterations of a window at most.
+        tol: Relative step that is taken without another look.
+        covariances: Whether `follow` finds them.
     """
 
     model: EstimationModel
     window: int = eqx.field(static=True)
     maxiter: int = eqx.field(static=True, default=10)
+    tol: float = eqx.field(static=True, default=1e-9)
+    covariances: bool = eqx.field(static=True, default=True)
 
     def init(
         self,
@@ -106,7 +110,7 @@ class Follower(eqx.Module):
         window = WindowState(steps, state.window.globals, rows, state.window.prior)
         window, estimate = self._smoother(steps, data).step(window, jax.tree.map(lambda leaf: leaf[-1], rows))
         moved = jax.tree.map(lambda leaf: jnp.concatenate([leaf[1:], leaf[-1:]]), data)
-        return FollowState(window, moved, state.past_cost + _left_behind(estimate, window)), estimate
+        return FollowState(window, moved, state.past_cost + estimate.lost), estimate
 
     def marginals(self, estimate: Estimate) -> Marginals:
         """Covariances of the local coordinates of the window."""
@@ -118,7 +122,7 @@ class Follower(eqx.Module):
         return jnp.zeros((system.num_steps, system.step_size), dtype), jnp.zeros(system.num_globals, dtype)
 
     def _smoother(self, steps, data) -> FixedLagSmoother:
-        solver = LevenbergMarquardt(linear="sqrt", maxiter=self.maxiter)
+        solver = LevenbergMarquardt(linear="sqrt", maxiter=self.maxiter, tol=self.tol)
         return FixedLagSmoother(self.model.graph(steps, data), solver, "marginal", _stay)
 
     @staticmethod
@@ -144,22 +148,15 @@ def follow(follower: Follower, state: FollowState, data: StepData, count: Array 
     def advance(k, carry):
         state, seen = carry
         state, estimate = follower.step(state, jax.tree.map(lambda leaf: leaf[k], data), k == 0)
-        marginals = follower.marginals(estimate)
+        covariances = follower.marginals(estimate).steps if follower.covariances else jnp.zeros((2, size, size))
         new = Followed(
             newest=estimate.steps[-1],
-            newest_covariance=marginals.steps[-1],
+            newest_covariance=covariances[-1],
             oldest=estimate.steps[0],
-            oldest_covariance=marginals.steps[0],
+            oldest_covariance=covariances[0],
             status=estimate.status,
             cost=state.past_cost + estimate.cost,
         )
         return state, jax.tree.map(lambda all, one: all.at[k].set(one), seen, new)
 
     return jax.lax.fori_loop(0, count, advance, (state, seen))
-
-
-def _left_behind(estimate: Estimate, window: WindowState) -> Scalar:
-    """Cost of the rows that leave with the oldest step, less what the prior in their place accounts for."""
-    system = estimate.system
-    rows = (system.initial_residual, system.step_residual[0], system.pair_residual[0])
-    return 0.5 * (sum(jnp.vdot(r, r) for r in rows) - jnp.vdot(window.prior[1], window.prior[1]))

@@ -41,6 +41,9 @@ class Estimate(eqx.Module):
     status: Status
     iterations: Int[Array, ""]
     cost: Scalar
+    """Cost of the window."""
+    lost: Scalar
+    """Cost that goes with the oldest step: of its rows less that of the prior which stands for them."""
 
 
 class FixedLagSmoother(eqx.Module):
@@ -99,8 +102,10 @@ class FixedLagSmoother(eqx.Module):
         graph = eqx.tree_at(lambda graph: graph.factors, graph, (*factors, marginal))
         x, lm = self.solver.run(Unknowns(state.steps, state.globals), graph)
         if self.past == "marginal":
-            prior = self._prior(*marginalize_first(lm.system), lm.point, graph.times[1], 1)
+            R, d, rho = marginalize_first(lm.system)
+            prior = self._prior(R, d, lm.point, graph.times[1], 1)
         else:
+            rho = jnp.zeros((), x.steps.dtype)
             prior = (
                 state.prior[0],
                 jnp.zeros_like(state.prior[1]),
@@ -112,7 +117,9 @@ class FixedLagSmoother(eqx.Module):
             rows=jax.tree.map(lambda leaf: jnp.concatenate([leaf[1:], leaf[-1:]]), rows),
             prior=prior,
         )
-        return moved, Estimate(x.steps, x.globals, lm.system, lm.status, lm.iter_num, lm.cost)
+        # The last step of the iteration is taken without a look at what it brings.
+        cost = lm.cost - jnp.where(lm.status == Status.converged, lm.predicted, 0.0)
+        return moved, Estimate(x.steps, x.globals, lm.system, lm.status, lm.iter_num, cost, 0.5 * rho**2)
 
     @property
     def _once(self) -> tuple[Factor, ...]:
