@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.factors.base import Instant
@@ -21,7 +22,11 @@ def measurement(at: Instant, *variables: Array) -> Float[Array, " rows"]:
     """
     sensor, _, delay = at.data
     samples, fractions, _ = at.series
-    calibration = {name.removeprefix(f"{sensor.name}."): value for name, value in at.theta.items()}
+    # The graph knows rows of numbers only; most calibration numbers are scalars.
+    calibration = {
+        key: jnp.reshape(at.theta[f"{sensor.name}.{key}"], unknown.value.shape)
+        for key, unknown in sensor.unknowns.items()
+    }
     if "delay" in calibration:
         fractions = fractions - (calibration.pop("delay") - delay) / at.dt
 
