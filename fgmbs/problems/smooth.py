@@ -148,17 +148,14 @@ def _problem(mechanism, recording, sensors, inputs, dt, independent, weights) ->
     for one in recordings:
         steps.append(grids.grid(one, sensors, dt if not steps else steps[0].dt))
     channels = [[grids.channel(one, s, g) for s in sensors] for one, g in zip(recordings, steps, strict=True)]
-    at_steps, slots = [], []
-    for k in range(len(sensors)):
-        of_sensor = [part[k] for part in channels]
-        at_steps.append(all(part.on_steps for part in of_sensor))
-        slots.append(max(1, *(part.slots for part in of_sensor)))
+    at_steps = [all(part.on_steps for part in of_sensor) for of_sensor in zip(*channels, strict=True)]
     if not all(at_steps):
         # One rule for all recordings: a sample on the first step lies at the start of the first interval.
         channels = [
             [part if on else part.between_steps() for part, on in zip(parts, at_steps, strict=True)]
             for parts in channels
         ]
+    slots = [max(1, *(part.slots for part in of_sensor)) for of_sensor in zip(*channels, strict=True)]
     model = EstimationModel(mechanism, sensors, inputs, jnp.asarray(steps[0].dt, dtype=float), chart, tuple(at_steps))
     samples = [
         [grids.samples(part, g.steps, count) for part, count in zip(parts, slots, strict=True)]
