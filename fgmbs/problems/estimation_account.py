@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import stats
 
+from fgmbs.factors.robust import AbstractLoss
 from fgmbs.graph import Unknowns
 from fgmbs.inputs import wandering
 from fgmbs.linear import METHODS
@@ -18,6 +19,8 @@ from fgmbs.problems.smoothed_motion import Group, SensorFit
 
 _LAGS = 10
 """Lags over which residuals are checked to be white."""
+_QUANTILES = 10_000
+"""Of normal residuals, over which is averaged what a robust loss leaves of them."""
 
 
 class FactorRows(NamedTuple):
@@ -105,7 +108,7 @@ def groups(model: EstimationModel, account: Account, found: frozenset[str]) -> t
     made = []
     for sensor, rows in zip(model.sensors, sensors, strict=True):
         size = float(np.max(np.asarray(sensor.sigma)))
-        made.append(_group(sensor.name, "sensor", rows, sensor.rows, size, sensor.name in found))
+        made.append(_group(sensor.name, "sensor", rows, sensor.rows, size, sensor.name in found, sensor.loss))
     dof, memory = model.chart.dof, wandering(model.inputs)
     white = [force for force in model.inputs if getattr(force, "power", None) is not None or hasattr(force, "density")]
     if white:
@@ -122,16 +125,29 @@ def groups(model: EstimationModel, account: Account, found: frozenset[str]) -> t
     return tuple(made)
 
 
-def _group(name, kind, rows: FactorRows, width: int, size: float, found: bool) -> Group:
+def _group(
+    name, kind, rows: FactorRows, width: int, size: float, found: bool, loss: AbstractLoss | None = None
+) -> Group:
     r, weight, leverage = (np.asarray(part).reshape(-1, width) for part in rows)
     there = weight > 0
-    dof = float(np.sum(np.where(there, weight - leverage, 0.0)))
-    chi2 = float(np.sum(weight * np.where(there, r, 0.0) ** 2))
-    tail = stats.chi2.sf(chi2, dof) if dof > 0 else np.nan
+    r = weight * np.where(there, r, 0.0)  # an outlier counts as much as the loss lets it pull
+    mean, variance = (1.0, 2.0) if loss is None else _passed(loss, width)
+    dof = float(np.sum(np.where(there, 1 - leverage, 0.0)))
+    chi2 = float(np.sum(r**2)) / mean
+    # The distribution of χ² times a number that has this mean and variance.
+    scale = variance / mean**2 / 2
+    tail = stats.chi2.sf(chi2 / scale, dof / scale) if dof > 0 else np.nan
     correlation, whiteness = _whiteness([r[there[:, k], k] for k in range(width)])
     return Group(
         name, kind, int(np.sum(there)), dof, chi2, size, found, float(2 * min(tail, 1 - tail)), correlation, whiteness
     )
+
+
+def _passed(loss: AbstractLoss, width: int) -> tuple[float, float]:
+    """(mean, variance) per row of the sum of squares that a loss leaves of normal residuals: Huber's proposal 2."""
+    s = stats.chi2.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES, width)
+    left = np.asarray(loss.weight(jnp.asarray(s))) ** 2 * s
+    return float(np.mean(left)) / width, float(np.var(left)) / width
 
 
 def _whiteness(series: list[np.ndarray]) -> tuple[float, float]:

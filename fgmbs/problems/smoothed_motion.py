@@ -30,7 +30,7 @@ class Group:
     dof: float
     """Expected sum of squares: their number less what the unknowns follow of them."""
     chi2: float
-    """Sum of squares of the whitened residuals."""
+    """Sum of squares of the whitened residuals; with a robust loss, of what it leaves of them, over its mean."""
     size: float
     """Standard deviation (sensor) or size (force) that was used, in its unit; nan where there are several."""
     found: bool
