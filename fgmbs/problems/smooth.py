@@ -199,7 +199,7 @@ class _Solution:
             priors = priors.at[first].set(x)
             weights = weights.at[first].set(1 / start.sigma)
             first += steps.steps
-            calibration = state.window.globals
+            calibration = state.globals
         guess = jnp.concatenate(guess)
         guess = _finite(guess)
         pad = self.data.times.shape[0] - first
@@ -236,7 +236,7 @@ class _Solution:
         def padded(leaf):
             return jnp.concatenate([leaf, jnp.repeat(leaf[-1:], pad, axis=0)])
 
-        self.x = Unknowns(padded(seen.oldest[left]), state.window.globals)
+        self.x = Unknowns(padded(seen.oldest[left]), state.globals)
         self.lag_covariance = padded(seen.oldest_covariance[left])
         self.step_status = jax.tree.map(lambda leaf: leaf[: steps.steps], seen.status)
         self.status = worst(self.step_status)

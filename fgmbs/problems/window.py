@@ -16,9 +16,13 @@ from fgmbs.typing import Scalar
 
 
 class FollowState(NamedTuple):
-    """A window, and the data of its steps."""
+    """A window whose newest step is still to come."""
 
-    window: WindowState
+    steps: Float[Array, "window nx"]
+    """The newest is a placeholder."""
+    globals: Float[Array, " p"]
+    prior: tuple[Float[Array, "wide x"], Float[Array, " wide"], Float[Array, " x"]]
+    """What is known of the oldest step and the globals from everything older, see `WindowState`."""
     data: StepData
     """Those of the newest step are a placeholder."""
     past_cost: Scalar
@@ -56,7 +60,7 @@ class Follower(eqx.Module):
     model: EstimationModel
     window: int = eqx.field(static=True)
     maxiter: int = eqx.field(static=True, default=10)
-    tol: float = eqx.field(static=True, default=1e-9)
+    tol: float = eqx.field(static=True, default=1e-6)
     covariances: bool = eqx.field(static=True, default=True)
 
     def init(
@@ -82,7 +86,8 @@ class Follower(eqx.Module):
         smoother = self._smoother(steps, blank)
         calibration = self.model.calibration[0] if globals is None else globals
         rows = self.model.rows(steps, blank)
-        return FollowState(smoother.init(steps, rows, calibration), blank, jnp.zeros((), x.dtype))
+        state = smoother.init(steps, rows, calibration)
+        return FollowState(steps, calibration, state.prior, blank, jnp.zeros((), x.dtype))
 
     def step(self, state: FollowState, data: StepData, first: Array | bool = False) -> tuple[FollowState, Estimate]:
         """Takes in a step.
@@ -102,15 +107,16 @@ class Follower(eqx.Module):
 
     def resolve(self, state: FollowState, first: Array | bool = False) -> tuple[FollowState, Estimate]:
         """The same once `state.data` hold the newest step."""
-        steps, data = state.window.steps, state.data
+        steps, data = state.steps, state.data
         predicted = self.model.next_step(steps[-2], data.times[-2], data.commands[-1])
         predicted = jnp.where(first | ~jnp.all(jnp.isfinite(predicted)), steps[-2], predicted)
         steps = steps.at[-1].set(predicted)
         rows = self.model.rows(steps, data)
-        window = WindowState(steps, state.window.globals, rows, state.window.prior)
+        window = WindowState(steps, state.globals, rows, state.prior)
         window, estimate = self._smoother(steps, data).step(window, jax.tree.map(lambda leaf: leaf[-1], rows))
         moved = jax.tree.map(lambda leaf: jnp.concatenate([leaf[1:], leaf[-1:]]), data)
-        return FollowState(window, moved, state.past_cost + estimate.lost), estimate
+        past_cost = state.past_cost + estimate.lost
+        return FollowState(window.steps, window.globals, window.prior, moved, past_cost), estimate
 
     def marginals(self, estimate: Estimate) -> Marginals:
         """Covariances of the local coordinates of the window."""
