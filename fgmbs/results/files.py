@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from fgmbs.errors import ArgumentError
 from fgmbs.problems.driven_motion import DrivenMotion
 from fgmbs.problems.simulation import Simulation
+from fgmbs.problems.smoothed_motion import SmoothedMotion
 from fgmbs.results.dataset import to_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-def save(result: Simulation | DrivenMotion, path: str | os.PathLike[str]) -> None:
+def save(result: Simulation | DrivenMotion | SmoothedMotion, path: str | os.PathLike[str]) -> None:
     """Writes a result to a netCDF file; see `write`."""
     write(to_dataset(result), path)
 

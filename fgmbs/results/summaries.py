@@ -17,7 +17,7 @@ def simulation_summary(dataset: "xr.Dataset", seconds_per_step: float | None = N
     drift = np.max(np.abs(energy_drift(dataset)))
     largest = float(dataset["kinetic"].max())
     lines = [
-        ("mechanism", _mechanism(dataset)),
+        ("mechanism", mechanism_line(dataset)),
         ("steps", f"{dataset.sizes['step']} up to t = {float(dataset.t[-1]):g} s, dt = {dt:g} s"),
         ("status", dataset.attrs["status"]),
         ("iterations", f"{iterations.mean():.2f} per step, at most {iterations.max()}"),
@@ -30,7 +30,7 @@ def simulation_summary(dataset: "xr.Dataset", seconds_per_step: float | None = N
         lines += [(f"RMSE {key}", f"{value:.3e}") for key, value in rmse(dataset).items()]
     if seconds_per_step is not None:
         lines.append(("time", f"{seconds_per_step * 1e6:.1f} µs per step after compilation"))
-    return _table(lines)
+    return aligned(lines)
 
 
 def driven_summary(dataset: "xr.Dataset", seconds: float | None = None) -> str:
@@ -40,7 +40,7 @@ def driven_summary(dataset: "xr.Dataset", seconds: float | None = None) -> str:
     uniform = np.ptp(steps) < 1e-6 * steps.mean()
     dt = f"{steps.mean():g} s" if uniform else f"{steps.min():g} to {steps.max():g} s"
     lines = [
-        ("mechanism", _mechanism(dataset)),
+        ("mechanism", mechanism_line(dataset)),
         ("samples", f"{len(t)} from t = {t[0]:g} to {t[-1]:g} s, dt = {dt}"),
         ("status", dataset.attrs["status"]),
     ]
@@ -62,13 +62,15 @@ def driven_summary(dataset: "xr.Dataset", seconds: float | None = None) -> str:
     lines.append(("max |Phi|", f"{float(dataset['constraint_norm'].max()):.2e}"))
     if seconds is not None:
         lines.append(("time", f"{seconds:.3g} s including compilation"))
-    return _table(lines)
+    return aligned(lines)
 
 
-def _mechanism(dataset: "xr.Dataset") -> str:
+def mechanism_line(dataset: "xr.Dataset") -> str:
+    """Its name and its coordinates."""
     names = dataset.coordinate.values
     return f"{dataset.attrs['name']}: {', '.join(names[:8])}{', …' * (len(names) > 8)}"
 
 
-def _table(lines: list[tuple[str, str]]) -> str:
+def aligned(lines: list[tuple[str, str]]) -> str:
+    """Lines of a name and a text."""
     return "\n".join(f"{name:<13} {text}" for name, text in lines)

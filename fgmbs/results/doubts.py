@@ -1,0 +1,125 @@
+"""What should be doubted of an estimate, in words."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_UNLIKELY = 1e-3
+"""p-value below which chance is no explanation …"""
+_MISFIT, _CORRELATED = 0.1, 0.05
+"""… of a relative error of χ², or of a correlation, that is large enough to matter."""
+_WIDE, _STILL = 0.5, 0.01
+"""Width of a band, ±2σ, relative to the range of what it belongs to, beyond which that is hardly observed; a
+coordinate is taken to move by this share of the largest of its unit at least."""
+_EXACT = 1e-9
+"""Standard deviation, relative to the largest of the same kind, of what cannot move: rounding."""
+_NOTHING_LEARNT = 0.9
+"""Standard deviation relative to that of the prior."""
+_MANY = 0.05
+"""Share of outliers that is no longer noise."""
+FAR = 5.0
+"""Normalized residual that normal noise does not reach."""
+UNDECIDED = 5.0
+"""Difference of costs below which two starts cannot be told apart."""
+
+
+def doubts(dataset: "xr.Dataset") -> list[str]:
+    """Everything about an estimate that does not fit, or that the data do not tell; empty if there is nothing."""
+    parts = (_solution, _groups, _sensors, _calibration, _bands, _start)
+    return [text for part in parts for text in part(dataset)]
+
+
+def _solution(dataset: "xr.Dataset") -> Iterator[str]:
+    if not dataset.attrs["status"].startswith("converged"):
+        yield f"the solve did not end well ({dataset.attrs['status']}): nothing below can be relied on"
+    lost = ~np.isfinite(dataset["q"].values).all(axis=1)
+    if lost.any():
+        yield f"{lost.sum()} of {lost.size} steps are no numbers, the first at t = {dataset.t.values[lost][0]:g} s"
+
+
+def _groups(dataset: "xr.Dataset") -> Iterator[str]:
+    for k, name in enumerate(dataset.group.values):
+        group = {key: dataset[f"group_{key}"].values[k] for key in ("kind", "chi2", "dof", "found", "size")}
+        p, correlation, white = (float(dataset[f"group_{key}"][k]) for key in ("p_value", "correlation", "whiteness"))
+        sensor = group["kind"] == "sensor"
+        ratio = group["chi2"] / group["dof"] if group["dof"] > 0 else np.nan
+        if p < _UNLIKELY and abs(ratio - 1) > _MISFIT:
+            found = f"{name}: χ² is {ratio:.3g} times what is expected (p = {p:.1g})"
+            if sensor and ratio > 1:
+                yield f"{found}: the sensor is worse than its sigma says, or the model lacks what it sees"
+            elif sensor:
+                yield f"{found}: its sigma is larger than its noise"
+            else:
+                yield f"{found}: the unknown force is {'larger' if ratio > 1 else 'smaller'} than its size says"
+        if sensor and white < _UNLIKELY and abs(correlation) > _CORRELATED:
+            yield (
+                f"{name}: residuals hang together in time (correlation of neighbours {correlation:.2f}, p = "
+                f"{white:.1g}): something is missing in the model, and bands are narrower than they should be"
+            )
+        if group["found"] and not sensor and not group["dof"] > 0.5:
+            yield f"{name}: the data show no such force; its size, {group['size']:.1g}, means none"
+
+
+def _sensors(dataset: "xr.Dataset") -> Iterator[str]:
+    for name, key in zip(dataset.sensor.values, dataset.sensor_key.values, strict=True):
+        weight, normalized = dataset[f"{key}.weight"].values, dataset[f"{key}.normalized"].values
+        share = float(np.mean(weight < 0.5)) if weight.size else 0.0
+        far = int(np.sum(np.nanmax(np.abs(normalized), axis=1, initial=0.0) > FAR))
+        if weight.size == 0:
+            yield f"{name}: it has no sample in the time that is estimated"
+        elif share > _MANY:
+            yield f"{name}: {share:.0%} of its samples are outliers: its unit, sign, place or clock may be wrong"
+        elif far and not dataset[f"{key}.measured"].attrs["robust"]:
+            yield f"{name}: {far} samples are farther than {FAR:g} σ; a robust loss would keep them from pulling"
+
+
+def _calibration(dataset: "xr.Dataset") -> Iterator[str]:
+    if "calibration" in dataset.dims:
+        std, prior = dataset["calibration_std"].values, dataset["calibration_prior_std"].values
+        for name in dataset.calibration.values[std > _NOTHING_LEARNT * prior]:
+            yield f"{name}: the data say nothing about it; it is what was assumed before"
+
+
+def _bands(dataset: "xr.Dataset") -> Iterator[str]:
+    for variable, axis, unit, suffix in (
+        ("q", "coordinate", "unit", ""),
+        ("dq", "coordinate", "unit", "/s"),
+        ("forces", "force", "force_unit", ""),
+    ):
+        if variable not in dataset:
+            continue
+        for number in np.unique(dataset.recording.values):
+            here = dataset.recording.values == number
+            values, std = (dataset[key].values[here] for key in (variable, f"{variable}_std"))
+            typical, moved, largest = np.median(std, axis=0), np.ptp(values, axis=0), np.max(np.abs(values), axis=0)
+            # A velocity or a force may well stand still away from 0.
+            still = _of_its_kind(largest, dataset[unit].values) * _STILL if variable == "q" else largest
+            wide = 2 * typical > _WIDE * np.maximum(moved, still)
+            wide &= typical > _EXACT * np.max(typical, initial=0.0)
+            many = f" in recording {number}" * (int(dataset.recording.max()) > 0)
+            for k in np.flatnonzero(wide):
+                name, of = dataset[axis].values[k], f"{dataset[unit].values[k]}{suffix}"
+                what = f"velocity of {name}" if variable == "dq" else name
+                yield (
+                    f"{what}{many}: hardly observed: its band is ±{2 * typical[k]:.2g} {of} where it changes by "
+                    f"{moved[k]:.2g} {of}"
+                )
+
+
+def _of_its_kind(largest: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """The largest number of the same unit; angles are no smaller than a radian."""
+    return np.array([max(largest[units == unit].max(), float(unit == "rad")) for unit in units])
+
+
+def _start(dataset: "xr.Dataset") -> Iterator[str]:
+    if dataset.sizes.get("start", 0) > 1:
+        difference = float(dataset["start_cost"][1] - dataset["start_cost"][0])
+        if 0 <= difference < UNDECIDED:
+            yield (
+                f"start: the data hardly tell it from another one, {np.exp(difference):.2g} times less likely; say "
+                "start=… or add a sensor"
+            )

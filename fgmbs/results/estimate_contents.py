@@ -1,0 +1,205 @@
+"""What a dataset of an estimate holds: motion and forces with their bands, sensors, residual groups, calibration."""
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from fgmbs.inputs import AbstractInput, Command, Disturbance, GaussMarkov, WhiteNoise, commands, wandering
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.problems.smoothed_motion import Group, SmoothedMotion
+from fgmbs.results.contents import (
+    FLAGS,
+    Contents,
+    all_of,
+    attributes,
+    codes,
+    coordinate_units,
+    force_unit,
+    worst_text,
+)
+from fgmbs.sensors.base import AbstractSensor
+
+
+def estimate(motion: SmoothedMotion) -> Contents:
+    """Everything that an estimate tells; standard deviations are named as what they belong to, with `_std`."""
+    parts = [_motion(motion), _forces(motion), _groups(motion), _sensors(motion), _calibration(motion), _start(motion)]
+    attrs = {
+        "name": "mechanism",  # a planar one tells its own
+        "status": worst_text(motion.status),
+        "notes": json.dumps(motion.notes, ensure_ascii=False),
+    }
+    variables, coordinates = ({k: v for part in parts for k, v in part[i].items()} for i in range(2))
+    return Contents(variables, coordinates, attrs)
+
+
+def _motion(motion: SmoothedMotion) -> Contents:
+    units = coordinate_units(motion.mechanism)
+    variables = {}
+    for name, rate, what in (("q", "", "coordinates"), ("dq", "/s", "velocities"), ("ddq", "/s²", "accelerations")):
+        variables |= _with_std(motion, name, name, "coordinate", what, all_of(units, rate))
+    variables |= _with_std(motion, "multipliers", "lambda_", "constraint", "multipliers", "N, N m per constraint")
+    variables |= {
+        "status": ((), codes(motion.status), FLAGS),
+        "iterations": ((), motion.iterations, attributes("iterations of the solver", "1")),
+        "cost_history": ("iteration", motion.cost_history, attributes("cost after each iteration", "1")),
+    }
+    if motion.step_status is not None:
+        variables["step_status"] = ("step", codes(motion.step_status), FLAGS)
+    coordinates = {
+        "t": ("step", motion.t, attributes("time", "s")),
+        "recording": ("step", motion.recording, {"long_name": "number of the recording"}),
+        "coordinate": list(motion.mechanism.coordinate_names),
+        "unit": ("coordinate", units),
+        "constraint": list(motion.mechanism.constraint_names),
+    }
+    return Contents(variables, coordinates, {})
+
+
+def _with_std(motion: SmoothedMotion, key: str, name: str, axis: str, what: str, units: str) -> dict[str, Any]:
+    std = getattr(motion, f"{name.rstrip('_')}_std")
+    return {
+        key: (("step", axis), getattr(motion, name), attributes(what, units)),
+        f"{key}_std": (("step", axis), std, attributes(f"standard deviations of {what}", units)),
+    }
+
+
+def _forces(motion: SmoothedMotion) -> Contents:
+    mechanism, variables, coordinates = motion.mechanism, {}, {}
+    if unknown := wandering(motion.inputs):
+        units = [force_unit(mechanism, force.on) for force in unknown]
+        variables |= _with_std(motion, "forces", "forces", "force", "unknown forces", all_of(units))
+        coordinates |= {"force": list(motion.force_names), "force_unit": ("force", units)}
+    if known := commands(motion.inputs):
+        units = [force_unit(mechanism, force.on) for force in known]
+        variables["commands"] = (("step", "command"), motion.commands, attributes("known forces", all_of(units)))
+        coordinates |= {"command": list(motion.command_names), "command_unit": ("command", units)}
+    if isinstance(mechanism, PlanarMechanism):
+        along, what = ("step", "pin", "axis"), "force on each body at each of its points"
+        values, std = motion.joint_forces()
+        variables |= {
+            "joint_forces": (along, values, attributes(what, "N")),
+            "joint_forces_std": (along, std, attributes(f"standard deviations of the {what}", "N")),
+        }
+        coordinates["pin"] = list(mechanism.pin_names)
+    return Contents(variables, coordinates, {})
+
+
+def _groups(motion: SmoothedMotion) -> Contents:
+    fields = {
+        "kind": {"long_name": "what the residuals belong to"},
+        "count": attributes("residuals", "1"),
+        "dof": attributes("expected sum of squares", "1"),
+        "chi2": attributes("sum of squares of the whitened residuals", "1"),
+        "size": attributes("standard deviation or size of the noise, of the unit `group_unit`", "SI"),
+        "found": {"long_name": "whether the size was found from the data"},
+        "p_value": attributes("probability of such a sum of squares", "1"),
+        "correlation": attributes("correlation of neighbouring residuals", "1"),
+        "whiteness": attributes("p-value of Ljung and Box", "1"),
+    }
+    variables = {
+        f"group_{key}": ("group", [getattr(group, key) for group in motion.groups], told)
+        for key, told in fields.items()
+    }
+    units = [_size_unit(motion, group) for group in motion.groups]
+    names = [group.name for group in motion.groups]
+    return Contents(variables, {"group": names, "group_unit": ("group", units)}, {})
+
+
+def _size_unit(motion: SmoothedMotion, group: Group) -> str:
+    """Unit of the size of a group."""
+    for sensor in motion.sensors:
+        if sensor.name == group.name:
+            return all_of(list(sensor.units))
+    return next((_unit_of(motion.mechanism, force) for force in motion.inputs if force.name == group.name), "")
+
+
+def _unit_of(mechanism: AbstractMechanism, force: AbstractInput) -> str:
+    match force:
+        case Disturbance():
+            return "W"
+        case WhiteNoise(on=on):
+            return f"{force_unit(mechanism, on)} √s"
+        case GaussMarkov(on=on) | Command(on=on):
+            return force_unit(mechanism, on)
+    return f"{force_unit(mechanism, force.on)}/√s"  # a random walk
+
+
+def _sensors(motion: SmoothedMotion) -> Contents:
+    """What each sensor read, in variables `SENSOR.measured`, … over `SENSOR.sample` and `SENSOR.row`."""
+    variables, keys = {}, []
+    coordinates: dict[str, Any] = {}
+    for sensor, fit in zip(motion.sensors, motion.fits, strict=True):
+        key = re.sub(r"\W", "_", sensor.name)
+        key += f"_{len(keys)}" * (key in keys)
+        keys.append(key)
+        sample, row = f"{key}.sample", f"{key}.row"
+        unit = all_of(list(sensor.units))
+        told = {"sensor": sensor.name, "circular": int(sensor.circular), "robust": int(sensor.loss is not None)}
+        variables |= {
+            f"{key}.measured": ((sample, row), fit.measured, attributes("readings", unit) | told),
+            f"{key}.predicted": ((sample, row), fit.predicted, attributes("readings that the estimate predicts", unit)),
+            f"{key}.normalized": ((sample, row), fit.normalized, attributes("(predicted − measured)/σ", "1")),
+            f"{key}.weight": (sample, fit.weight, attributes("weight that the robust loss leaves", "1")),
+        }
+        coordinates |= {
+            f"{key}.t": (sample, fit.t, attributes("time", "s")),
+            f"{key}.recording": (sample, fit.recording, {"long_name": "number of the recording"}),
+            row: list(sensor.columns),
+            f"{key}.unit": (row, list(sensor.units)),
+        }
+    names = [sensor.name for sensor in motion.sensors]
+    return Contents(variables, {**coordinates, "sensor": names, "sensor_key": ("sensor", keys)}, {})
+
+
+def _calibration(motion: SmoothedMotion) -> Contents:
+    names, units, columns = [], [], []
+    for sensor in motion.sensors:
+        for key, unknown in sorted(sensor.unknowns.items()):
+            name = f"{sensor.name}.{key}"
+            value, std = (np.ravel(numbers[name]) for numbers in (motion.calibration, motion.calibration_std))
+            prior, sigma = (np.broadcast_to(np.ravel(leaf), value.shape) for leaf in (unknown.value, unknown.sigma))
+            names += [f"{name}[{k}]" for k in range(value.size)] if value.size > 1 else [name]
+            units += [_calibration_unit(sensor, key, k) for k in range(value.size)]
+            columns.append(np.stack([value, std, prior, sigma]))
+    if not names:
+        return Contents({}, {}, {})
+    value, std, prior, sigma = np.concatenate(columns, axis=1)
+    told = "of the unit `calibration_unit`"
+    return Contents(
+        {
+            "calibration_value": ("calibration", value, attributes("estimated calibration numbers", told)),
+            "calibration_std": ("calibration", std, attributes("their standard deviations", told)),
+            "calibration_prior": ("calibration", prior, attributes("what was known before", told)),
+            "calibration_prior_std": ("calibration", sigma, attributes("and its standard deviations", told)),
+        },
+        {"calibration": names, "calibration_unit": ("calibration", units)},
+        {},
+    )
+
+
+def _calibration_unit(sensor: AbstractSensor, key: str, row: int) -> str:
+    if key == "gain":
+        return ""  # of the column's unit, which is not told, per that of the sensor
+    return {"delay": "s", "misalignment": "rad"}.get(key, sensor.units[row])
+
+
+def _start(motion: SmoothedMotion) -> Contents:
+    if not motion.branches:
+        return Contents({}, {}, {})
+    cost = [branch.cost for branch in motion.branches]
+    places = np.array([branch.q for branch in motion.branches])
+    return Contents(
+        {
+            "start_cost": ("start", cost, attributes("cost of the first samples from each start, the best first", "1")),
+            "start_q": (
+                ("start", "coordinate"),
+                places,
+                attributes("coordinates of each start", all_of(coordinate_units(motion.mechanism))),
+            ),
+        },
+        {},
+        {},
+    )

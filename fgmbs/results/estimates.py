@@ -1,0 +1,197 @@
+"""What an estimate says, in words and numbers."""
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fgmbs.problems.smoothed_motion import SmoothedMotion
+from fgmbs.results.comparison import errors, rmse
+from fgmbs.results.dataset import to_dataset
+from fgmbs.results.doubts import FAR, doubts
+from fgmbs.results.summaries import aligned, mechanism_line
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_FIRST_TIMES = 4
+"""Outliers whose time is told."""
+_CERTAIN = 1e6
+"""How many times less likely a start is that need not be counted: a million."""
+
+
+class Section(NamedTuple):
+    """A part of a report: a table, or sentences where there is no header."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def is_estimate(dataset: "xr.Dataset") -> bool:
+    """Whether a dataset is that of a `SmoothedMotion`."""
+    return "group" in dataset.dims
+
+
+def smoothed_report(motion: SmoothedMotion) -> str:
+    """How an estimate went, how well sensors and model agree, and what should be doubted."""
+    return estimate_report(to_dataset(motion))
+
+
+def estimate_report(dataset: "xr.Dataset", seconds: float | None = None) -> str:
+    """The report of an estimate's dataset; with known values beside it, also how far it is from them.
+
+    Args:
+        seconds: How long it took.
+    """
+    blocks = []
+    for section in sections(dataset, seconds):
+        if not section.header:
+            blocks.append("\n".join([section.title, *(f"- {text}" for (text,) in section.rows)]))
+        elif section.header == ("", ""):
+            blocks.append(aligned(section.rows))
+        else:
+            blocks.append(_table(section))
+    return "\n\n".join(blocks)
+
+
+def sections(dataset: "xr.Dataset", seconds: float | None = None) -> list[Section]:
+    """The parts of the report that have something to say."""
+    made = [
+        Section("Estimate", ("", ""), _overview(dataset, seconds)),
+        Section("Doubts", (), [(text,) for text in doubts(dataset)]),
+        Section(
+            "Residuals",
+            ("group", "kind", "count", "χ²", "expected", "p", "correlation", "white p", "size", "", ""),
+            _groups(dataset),
+        ),
+        Section(
+            "Outliers",
+            ("sensor", "samples", "outliers", "share", f"beyond {FAR:g} σ", "largest", "at t [s]"),
+            _outliers(dataset),
+        ),
+        Section("Calibration", ("number", "value", "±", "", "before", "±"), _calibration(dataset)),
+        Section("Notes", (), [(text,) for text in json.loads(dataset.attrs["notes"])]),
+    ]
+    return [section for section in made if section.rows]
+
+
+def _overview(dataset: "xr.Dataset", seconds: float | None) -> list[tuple[str, str]]:
+    t, number = dataset.t.values, dataset.recording.values
+    spans = [t[number == k] for k in np.unique(number)]
+    shown = [f"{span[0]:g} to {span[-1]:g} s" for span in spans[:4]] + ["…"] * (len(spans) > 4)
+    lines = [
+        ("mechanism", mechanism_line(dataset)),
+        ("steps", f"{len(t)} of dt = {spans[0][1] - spans[0][0]:.6g} s, t = {', '.join(shown)}"),
+        ("status", dataset.attrs["status"]),
+        ("iterations", f"{int(dataset['iterations'])}, cost {float(dataset['cost_history'][-1]):.6g}")
+        if dataset.sizes["iteration"]
+        else ("iterations", "none"),
+    ]
+    if dataset.sizes.get("start", 0) > 1:
+        lines.append(("start", _start(dataset)))
+    if any(f"truth_{name}" in dataset for name in ("q", "forces")):
+        lines += [(f"RMSE {key}", f"{value:.3e}") for key, value in rmse(dataset).items()]
+        lines.append(("within ±2σ", _coverage(dataset)))
+    if seconds is not None:
+        lines.append(("time", f"{seconds:.3g} s including compilation"))
+    return lines
+
+
+def _start(dataset: "xr.Dataset") -> str:
+    """How many starts there were, and how far behind the second best is."""
+    best, second = dataset["start_cost"].values[:2]
+    places = zip(dataset.coordinate.values[:6], dataset["start_q"].values[1], strict=False)
+    text = f"the best of {dataset.sizes['start']} that were followed"
+    if second < best:  # given up earlier, after fewer samples
+        return text
+    odds = np.exp(min(second - best, 700.0))
+    times = f"{odds:.3g}" if odds < _CERTAIN else "more than a million"
+    where = ", ".join(f"{name} = {value:.3g}" for name, value in places)
+    return f"{text}; the next, at {where}, costs {second - best:.4g} more: {times} times less likely"
+
+
+def _coverage(dataset: "xr.Dataset") -> str:
+    """How many of the known values lie in the bands."""
+    texts, difference = [], errors(dataset)
+    for key, error in difference.data_vars.items():
+        std = dataset[f"{key}_std"].isel(step=np.searchsorted(dataset.t.values, difference.t.values)).values
+        known = ~np.isnan(error.values) & (std > 0)
+        if known.any():
+            inside = np.abs(error.values)[known] <= 2 * std[known]
+            texts.append(f"{key} {np.mean(inside):.1%}")
+    return f"{', '.join(texts)} of the known values; 95.4% are expected"
+
+
+def _groups(dataset: "xr.Dataset") -> list[tuple[str, ...]]:
+    rows = []
+    for k, name in enumerate(dataset.group.values):
+        group = {key: dataset[f"group_{key}"].values[k] for key in ("kind", "count", "found")}
+        number = {
+            key: float(dataset[f"group_{key}"][k])
+            for key in ("chi2", "dof", "p_value", "correlation", "whiteness", "size")
+        }
+        # What the smoother leaves of a force is smooth, however white that was.
+        sensor = group["kind"] == "sensor"
+        rows.append(
+            (
+                str(name),
+                str(group["kind"]),
+                f"{group['count']}",
+                _number(number["chi2"], ".1f"),
+                _number(number["dof"], ".1f"),
+                _number(number["p_value"], ".2g"),
+                _number(number["correlation"], ".3f"),
+                _number(number["whiteness"], ".2g") if sensor else "",
+                _number(number["size"], ".4g"),
+                str(dataset.group_unit.values[k]),
+                "found" if group["found"] else "given",
+            )
+        )
+    return rows
+
+
+def _outliers(dataset: "xr.Dataset") -> list[tuple[str, ...]]:
+    rows = []
+    for name, key in zip(dataset.sensor.values, dataset.sensor_key.values, strict=True):
+        far = np.nanmax(np.abs(dataset[f"{key}.normalized"].values), axis=1, initial=0.0)
+        weight, t = dataset[f"{key}.weight"].values, dataset[f"{key}.t"].values
+        out = np.flatnonzero(weight < 0.5)
+        shown = ", ".join(f"{time:g}" for time in t[out][:_FIRST_TIMES]) + ", …" * (len(out) > _FIRST_TIMES)
+        robust = dataset[f"{key}.measured"].attrs["robust"]
+        rows.append(
+            (
+                str(name),
+                f"{len(t)}",
+                f"{len(out)}" if robust else "no loss",
+                f"{len(out) / max(len(t), 1):.2%}" if robust else "",
+                f"{np.sum(far > FAR)}",
+                f"{far.max(initial=0.0):.1f} σ",
+                shown,
+            )
+        )
+    return rows
+
+
+def _calibration(dataset: "xr.Dataset") -> list[tuple[str, ...]]:
+    if "calibration" not in dataset.dims:
+        return []
+    keys = ("calibration_value", "calibration_std", "calibration_unit", "calibration_prior", "calibration_prior_std")
+    columns = [dataset[key].values for key in keys]
+    return [
+        (str(name), f"{value:.6g}", f"{std:.2g}", str(unit), f"{prior:.4g}", f"{sigma:.2g}")
+        for name, value, std, unit, prior, sigma in zip(dataset.calibration.values, *columns, strict=True)
+    ]
+
+
+def _number(value: float, form: str) -> str:
+    return "" if np.isnan(value) else f"{value:{form}}"
+
+
+def _table(section: Section) -> str:
+    """Columns of text: names to the left, numbers to the right."""
+    rows = [section.header, *section.rows]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(section.header))]
+    sides = ["<" if section.header[k] in ("kind", "", "at t [s]") or k == 0 else ">" for k in range(len(widths))]
+    lines = ["  ".join(f"{cell:{s}{w}}" for cell, s, w in zip(row, sides, widths, strict=True)) for row in rows]
+    return "\n".join([section.title, *(f"  {line}".rstrip() for line in lines)])
