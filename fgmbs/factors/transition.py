@@ -75,21 +75,26 @@ def transition(
 ) -> Float[Array, " rows"]:
     """[B r_q; B r_dq; u(t+1) − decay · u(t)]: what unknown forces have added between two steps.
 
-    r_q and r_dq are the Hermite–Simpson rules (fourth order) of q and q̇ with the accelerations of the mechanism. Then
-    white forces leave uncorrelated parts: of covariance Δt³/12 D in B r_q, of Δt D in B r_dq, if D is the spectral
+    r_q and r_dq are rules of fourth order for q and q̇, after Hermite and Simpson, with the accelerations of the
+    mechanism at both ends and in the middle, where q and q̇ are those of the cubic polynomial between the ends. White
+    forces leave uncorrelated parts: of covariance Δt³/12 D in B r_q, of Δt D in B r_dq, if D is the spectral
     density of the accelerations z̈ that they make. Of a force that wanders between u(t) and u(t+1), the straight line
     between them left out, the parts are Δt⁵/720 C and Δt³/12 C, C being that of the rate of z̈.
 
     `at.data` is the `Forcing`, `at.series` = (B (dof, n), commands (2, nc) at both ends).
     """
     forcing, (B, (c0, c1)), dt = at.data, at.series, at.dt
-    # One trace of the mechanism for both ends.
-    ends = (jnp.stack([q0, q1]), jnp.stack([dq0, dq1]), jnp.stack([at.t - dt, at.t]))
-    move = lambda q, dq, t, u, c: forcing.motion(at.mechanism, q, dq, t, u, c)[0]  # noqa: E731
-    ddq0, ddq1 = jax.vmap(move)(*ends, jnp.stack([u0, u1]), jnp.stack([c0, c1]))
-    q, dq = (q0 + q1) / 2 + dt / 8 * (dq0 - dq1), (dq0 + dq1) / 2 + dt / 8 * (ddq0 - ddq1)
-    ddq = move(q, dq, at.t - dt / 2, (u0 + u1) / 2, (c0 + c1) / 2)
-    r_q = q1 - q0 - dt / 6 * (dq0 + 4 * dq + dq1)
+    q = (q0 + q1) / 2 + dt / 8 * (dq0 - dq1)
+    dq = 3 / 2 / dt * (q1 - q0) - (dq0 + dq1) / 4
+    # One trace of the mechanism for both ends and the middle.
+    ddq0, ddq, ddq1 = jax.vmap(lambda *row: forcing.motion(at.mechanism, *row)[0])(
+        jnp.stack([q0, q, q1]),
+        jnp.stack([dq0, dq, dq1]),
+        at.t - dt * jnp.asarray([1.0, 0.5, 0.0], q0.dtype),
+        jnp.stack([u0, (u0 + u1) / 2, u1]),
+        jnp.stack([c0, (c0 + c1) / 2, c1]),
+    )
+    r_q = q1 - q0 - dt / 2 * (dq0 + dq1) - dt**2 / 12 * (ddq0 - ddq1)
     r_dq = dq1 - dq0 - dt / 6 * (ddq0 + 4 * ddq + ddq1)
     return jnp.concatenate([B @ r_q, B @ r_dq, u1 - forcing.decay * u0])
 

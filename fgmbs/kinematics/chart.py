@@ -12,8 +12,8 @@ from fgmbs.typing import Coordinates, Scalar
 _MASSLESS_PREFERENCE = 10.0
 """How many times better a coordinate with mass must be to become independent before one without (an angle)."""
 _CORRECTIONS = 3
-_CLOSED = 1e-3
-"""Last correction but one of a closed position, relative to the coordinates; the next one squares it, and so on."""
+_CLOSED = 1e-6
+"""Last correction of a closed position, relative to the coordinates."""
 
 
 class MotionChart(eqx.Module):
@@ -58,21 +58,21 @@ class MotionChart(eqx.Module):
     def move(
         self, mechanism: AbstractMechanism, x: Float[Array, " nx"], delta: Float[Array, " local"], t: Scalar
     ) -> Float[Array, " nx"]:
-        """x ⊞ δ, by Newton iterations from q + R δz; NaN where the mechanism does not reach z."""
+        """x ⊞ δ, by Newton's method from q + R δz; NaN where the mechanism does not reach z."""
         q, dq, u = _split(mechanism, x)
         dz, ddz, du = delta[: self.dof], delta[self.dof : 2 * self.dof], delta[2 * self.dof :]
         if self.dof == mechanism.nv:
             return jnp.concatenate([mechanism.retract(q, dz), dq + ddz, u + du])
         B, R = self._independent(mechanism, q, _projector(mechanism, q, t)[0])
 
-        def correct(q, _):
-            P, S = _projector(mechanism, q, t)
-            step = S @ mechanism.constraints(q, t)
-            step = step - _lift(B, P) @ (B @ step)
-            return mechanism.retract(q, -step), step
-
-        moved, steps = jax.lax.scan(correct, mechanism.retract(q, R @ dz), None, length=_CORRECTIONS)
-        closed = jnp.linalg.norm(steps[-2]) <= _CLOSED * (1 + jnp.linalg.norm(q))
+        moved = mechanism.retract(q, R @ dz)
+        P, S = _projector(mechanism, moved, t)
+        back = S - _lift(B, P) @ (B @ S)
+        for _ in range(_CORRECTIONS):
+            last = back @ mechanism.constraints(moved, t)
+            moved = mechanism.retract(moved, -last)
+        # The matrix is that of the first of them, so that each leaves of the error its distance from the first.
+        closed = jnp.linalg.norm(last) <= _CLOSED * (1 + jnp.linalg.norm(q))
         moved = jnp.where(closed, moved, jnp.nan)
         P, S = _projector(mechanism, moved, t)
         speed = B @ dq + ddz

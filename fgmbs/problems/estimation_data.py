@@ -39,6 +39,8 @@ class Channel(NamedTuple):
     """(N,)"""
     values: np.ndarray
     """(N, rows); nan where a row has no sample."""
+    stamps: np.ndarray
+    """(N,) as recorded [s]"""
 
     @property
     def slots(self) -> int:
@@ -93,7 +95,7 @@ def channel(recording: Recording, sensor: AbstractSensor, steps: Grid) -> Channe
     end = np.ceil(place).astype(int)
     fractions = place - (end - 1)
     inside = (place >= 0) & (end < steps.steps)
-    return Channel(end[inside], fractions[inside], values[inside])
+    return Channel(end[inside], fractions[inside], values[inside], stamps[inside])
 
 
 def samples(channel: Channel, steps: int, slots: int) -> Samples:

@@ -1,8 +1,10 @@
 """State estimation in a real-time loop: one sample of the sensors in, one estimate out."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -11,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from fgmbs.errors import ArgumentError, Status
-from fgmbs.inputs import AbstractInput, commands
+from fgmbs.inputs import AbstractInput
 from fgmbs.io.expressions import nearest
 from fgmbs.kinematics.names import finite_number
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -32,15 +34,9 @@ _ON_STEP = 1e-6
 """Distance from a step, in steps, below which a sample lies on it."""
 
 
-class Sample(NamedTuple):
-    """What came in since the last step."""
-
-    values: tuple[Float[Array, "slots rows"], ...]
-    """Of every sensor; nan for what did not come."""
-    times: tuple[Float[Array, " slots"], ...]
-    """When that was read [s]; nan: on the step."""
-    commands: Float[Array, " nc"]
-    """Signals of the commands that act from now on, in their order."""
+Sample: TypeAlias = Float[Array, " numbers"] | Float[np.ndarray, " numbers"]
+"""What came in since the last step: of every sensor the values and times of its slots, nan for what did not come; then
+the known forces at both ends of the interval. One array, because every array that is handed over costs time."""
 
 
 class OnlineState(NamedTuple):
@@ -51,8 +47,6 @@ class OnlineState(NamedTuple):
     """Steps that have been taken in."""
     t: Float[Array, ""]
     """Time of the next step [s]."""
-    commands: Float[Array, " nc"]
-    """Known forces at the last step [N, N·m]."""
 
 
 class OnlineEstimate(NamedTuple):
@@ -73,7 +67,9 @@ class OnlineEstimate(NamedTuple):
     ddq_std: Velocities
     forces_std: Float[Array, " nu"]
     steps: Float[Array, "window nx"]
-    """(q, dq, u) of all steps of the window, the oldest first: the last but first steps know of what came after them."""
+    """(q, dq, u) of all steps of the window, the oldest first: those know of what came after them."""
+    covariances: Float[Array, "window local local"]
+    """Of the local coordinates of these steps."""
     calibration: Float[Array, " p"]
     """Calibration numbers, in the order of `OnlineEstimator.calibration_names`."""
     status: Status
@@ -81,16 +77,26 @@ class OnlineEstimate(NamedTuple):
     """Samples that came too late for the window, too early, or found no room."""
 
 
-class OnlineEstimator(eqx.Module):
+@dataclass(frozen=True, eq=False)
+class OnlineEstimator:
     """A fixed-lag smoother for a real-time loop; made by `fgmbs.online`.
 
-    `step` is compiled on its first call, a pure function of arrays, and always of the same shape: it can also stand in
-    a `jax.lax.scan` or under `jax.vmap` over many mechanisms of one kind.
+    `step` is a pure function of arrays, always of the same shape, and compiled on its first call: it can also stand in
+    a `jax.lax.scan` over a recording, or under `jax.vmap` over states and samples.
+
+    Attributes:
+        follower: Model and window.
+        slots: Samples of one sensor that a step has room for.
     """
 
     follower: Follower
-    slots: int = eqx.field(static=True)
-    independent: tuple[str, ...] | None = eqx.field(static=True)
+    slots: int
+    step: Callable[[OnlineState, Sample], tuple[OnlineState, OnlineEstimate]] = field(init=False, repr=False)
+    """Takes in what came since the last step: (state, sample) → (state, estimate at the new step)."""
+
+    def __post_init__(self):
+        # The mechanism is part of the program: nothing but states and samples is handed over at every call.
+        object.__setattr__(self, "step", jax.jit(partial(_step, self)))
 
     @property
     def sensor_names(self) -> tuple[str, ...]:
@@ -130,9 +136,11 @@ class OnlineEstimator(eqx.Module):
         """
         model = self.follower.model
         (begin,) = checked_start(model, 1, start or {}, start_velocities, start_sigma)
-        t = jnp.asarray(finite_number(t, "t"), dtype=float)
-        silent = jnp.zeros(len(model.commands))
-        return _begin(self, begin.x, begin.sigma, t, silent)
+        return self.begin(begin.x, begin.sigma, finite_number(t, "t"), np.zeros(len(model.commands)))
+
+    def begin(self, x, sigma, t: float, forces) -> OnlineState:
+        """The state before the first step, near x with these standard deviations, under these known forces."""
+        return _begin(self.follower, self.slots, x, sigma, jnp.asarray(t, dtype=float), jnp.asarray(forces))
 
     def sample(
         self,
@@ -155,17 +163,16 @@ class OnlineEstimator(eqx.Module):
             if name not in self.sensor_names:
                 advice = nearest(name, self.sensor_names, "sensors")
                 raise ArgumentError(f"readings: expected names of sensors; found {name!r}{advice}")
-        values, times = [], []
+        read = []
         for sensor in model.sensors:
-            value = np.full((self.slots, sensor.rows), np.nan)
-            time = np.full(self.slots, np.nan)
             given = readings.get(sensor.name, [])
             several = given if isinstance(given, list) else [given if isinstance(given, tuple) else (math.nan, given)]
             if len(several) > self.slots:
                 raise ArgumentError(
-                    f"readings[{sensor.name!r}]: expected at most {self.slots} values for a step; found {len(several)}; "
-                    "make the estimator with more slots"
+                    f"readings[{sensor.name!r}]: expected at most {self.slots} values for a step; "
+                    f"found {len(several)}; make the estimator with more slots"
                 )
+            values, times = np.zeros((len(several), sensor.rows)), np.zeros(len(several))
             for k, (when, what) in enumerate(several):
                 found = np.asarray(what, float)
                 if found.size != sensor.rows:
@@ -173,19 +180,32 @@ class OnlineEstimator(eqx.Module):
                         f"readings[{sensor.name!r}]: expected {sensor.rows} number{'s' * (sensor.rows > 1)}; "
                         f"found {what!r}"
                     )
-                value[k], time[k] = found.ravel(), when
-            values.append(value)
-            times.append(time)
+                values[k], times[k] = found.ravel(), when
+            read.append((values, times))
         names = [force.name for force in model.commands]
         given_commands = commands or {}
         if set(given_commands) != set(names):
             raise ArgumentError(f"commands: expected values of {names}; found {list(given_commands)}")
-        signals = np.array([float(given_commands[name]) for name in names])
-        return Sample(tuple(values), tuple(times), signals)
+        forces = [float(force.gain) * float(given_commands[force.name]) for force in model.commands]
+        return self.pack(read, np.array([forces, forces]))
 
-    def step(self, state: OnlineState, sample: Sample) -> tuple[OnlineState, OnlineEstimate]:
-        """Takes in what came since the last step: (state, estimate at the new step)."""
-        return _step(self, state, sample)
+    def pack(self, read: Sequence[tuple[np.ndarray, np.ndarray]], forces: np.ndarray) -> Sample:
+        """The sample of (values (n, rows), times (n,)) of every sensor, and (2, nc) known forces."""
+        parts = []
+        for sensor, (values, times) in zip(self.follower.model.sensors, read, strict=True):
+            filled = np.full((self.slots, sensor.rows + 1), np.nan)
+            filled[: len(times), :-1], filled[: len(times), -1] = values, times
+            parts.append(filled.ravel())
+        return np.concatenate([*parts, forces.ravel()])
+
+    def unpack(self, sample: Sample) -> tuple[list[Float[Array, "slots rows_1"]], Float[Array, "2 nc"]]:
+        """(values and times of every sensor, known forces)."""
+        parts, start = [], 0
+        for sensor in self.follower.model.sensors:
+            size = self.slots * (sensor.rows + 1)
+            parts.append(sample[start : start + size].reshape(self.slots, sensor.rows + 1))
+            start += size
+        return parts, sample[start:].reshape(2, -1)
 
 
 def online(
@@ -207,8 +227,8 @@ def online(
     Args:
         mechanism: The mechanism.
         sensors: What the signals mean.
-        inputs: Forces that the description of the mechanism does not tell, all with their sizes: `smooth` of a recording
-            finds them (`est.inputs`).
+        inputs: Forces that the description of the mechanism does not tell, all with their sizes, which `smooth` finds
+            from a recording (`est.inputs`).
         dt: Time between steps [s].
         window: Steps in the window, at least 2.
         slots: Samples of one sensor that a step has room for.
@@ -236,18 +256,17 @@ def online(
         chart,
         (not between_steps,) * len(sensors),
     )
-    return OnlineEstimator(Follower(model, int(window)), int(slots), None if independent is None else tuple(independent))
+    return OnlineEstimator(Follower(model, int(window)), int(slots))
 
 
 @eqx.filter_jit
-def _begin(estimator: OnlineEstimator, x, sigma, t, silent) -> OnlineState:
-    blank = _blank(estimator, t, jnp.stack([silent, silent]))
-    return OnlineState(estimator.follower.init(x, sigma, blank), jnp.asarray(0), t, silent)
+def _begin(follower: Follower, slots: int, x, sigma, t, forces) -> OnlineState:
+    blank = _blank(follower.model, slots, t, jnp.stack([forces, forces]))
+    return OnlineState(follower.init(x, sigma, blank), jnp.asarray(0), t)
 
 
-def _blank(estimator: OnlineEstimator, t, forces) -> StepData:
+def _blank(model: EstimationModel, slots: int, t, forces) -> StepData:
     """A step of which nothing was read."""
-    model, slots = estimator.follower.model, estimator.slots
     samples = tuple(
         Samples(jnp.zeros((slots, sensor.rows)), jnp.ones(slots), jnp.zeros((slots, sensor.rows)))
         for sensor in model.sensors
@@ -255,30 +274,30 @@ def _blank(estimator: OnlineEstimator, t, forces) -> StepData:
     return StepData(t, jnp.ones(()), jnp.zeros(model.step_size), jnp.zeros(model.local_size), forces, samples)
 
 
-@eqx.filter_jit
 def _step(estimator: OnlineEstimator, state: OnlineState, sample: Sample) -> tuple[OnlineState, OnlineEstimate]:
     follower = estimator.follower
     model = follower.model
-    gains = [force.gain for force in commands(model.inputs)]
-    forces = sample.commands * jnp.stack(gains) if gains else sample.commands
-    newest = _blank(estimator, state.t, jnp.stack([state.commands, state.commands]))
+    read, forces = estimator.unpack(jnp.asarray(sample))
+    newest = _blank(model, estimator.slots, state.t, forces)
     held = state.window.data
     placed, unused = [], jnp.asarray(0)
-    for k, sensor in enumerate(model.sensors):
+    for k, (sensor, came) in enumerate(zip(model.sensors, read, strict=True)):
         # The row of the newest step has been a placeholder until now.
         window = jax.tree.map(lambda old, new: old.at[-1].set(new), held.samples[k], newest.samples[k])
         late = sensor.delay if "delay" not in sensor.unknowns else sensor.unknowns["delay"].value
-        taken, lost = _place(window, sample.values[k], sample.times[k] - (0.0 if late is None else late), state.t, model)
+        times = came[:, -1] - (0.0 if late is None else late)
+        taken, lost = _place(window, came[:, :-1], times, state.t, model.dt)
         placed.append(taken)
         unused += lost
     window = state.window._replace(data=held._replace(samples=tuple(placed)))
     newest = newest._replace(samples=tuple(jax.tree.map(lambda leaf: leaf[-1], part) for part in placed))
     moved, estimate = follower.step(window, newest, state.step == 0)
 
-    x, cov = estimate.steps[-1], follower.marginals(estimate).steps[-1]
+    covariances = follower.marginals(estimate).steps
+    x, cov = estimate.steps[-1], covariances[-1]
     n, nv = model.mechanism.n, model.mechanism.nv
     E = model.chart.tangent(model.mechanism, x, state.t)
-    ddq, push = jax.linearize(lambda x: model.accelerations(x, state.t, state.commands)[0], x)
+    ddq, push = jax.linearize(lambda x: model.accelerations(x, state.t, forces[1])[0], x)
     std = _std(E, cov)
     answer = OnlineEstimate(
         t=state.t,
@@ -291,23 +310,24 @@ def _step(estimator: OnlineEstimator, state: OnlineState, sample: Sample) -> tup
         ddq_std=_std(jax.vmap(push, 1, 1)(E), cov),
         forces_std=std[n + nv :],
         steps=estimate.steps,
+        covariances=covariances,
         calibration=estimate.globals,
         status=estimate.status,
         unused=unused,
     )
-    return OnlineState(moved, state.step + 1, state.t + model.dt, forces), answer
+    return OnlineState(moved, state.step + 1, state.t + model.dt), answer
 
 
 def _std(J, cov):
     return jnp.sqrt(jnp.maximum(jnp.einsum("ia,ab,ib->i", J, cov, J), 0.0))
 
 
-def _place(window: Samples, values, times, now, model) -> tuple[Samples, Int[Array, ""]]:
+def _place(window: Samples, values, times, now, dt) -> tuple[Samples, Int[Array, ""]]:
     """The samples of a sensor in the window, and how many of them found no place."""
     steps, slots = window.fractions.shape
     unused = jnp.asarray(0)
     for value, time in zip(values, times, strict=True):
-        age = jnp.where(jnp.isnan(time), 0.0, (time - now) / model.dt)
+        age = jnp.where(jnp.isnan(time), 0.0, (time - now) / dt)
         age = jnp.where(jnp.abs(age - jnp.round(age)) < _ON_STEP, jnp.round(age), age)
         end = jnp.ceil(age)
         row = (steps - 1 + end).astype(int)

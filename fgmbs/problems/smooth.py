@@ -28,6 +28,7 @@ from fgmbs.problems.estimation_arguments import (
 from fgmbs.problems.estimation_graph import EstimationModel, StepData
 from fgmbs.problems.first_state import best_start, candidate_poses
 from fgmbs.problems.noise_sizes import Search, to_be_found, with_first_sizes
+from fgmbs.problems.online import OnlineEstimate, OnlineEstimator
 from fgmbs.problems.simulation import worst
 from fgmbs.problems.smoothed_motion import Branch, SmoothedMotion
 from fgmbs.problems.window import Follower, follow
@@ -43,7 +44,9 @@ _GUESS = 0.1
 """Relative step that a first guess of the motion does not care to look at again."""
 _ROUNDS = 20
 _SETTLED, _NEARLY = 1e-5, 1e-3
-"""Change of the motion by new weights, relative to the motion, that ends the rounds, or lets sizes of noise be found."""
+"""Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found."""
+_TOLD = 100
+"""Steps of a fixed-lag smoother between two reports of its progress."""
 _SEARCHES = 40
 """Rounds in which sizes of noise are found."""
 
@@ -57,6 +60,8 @@ class Problem(NamedTuple):
     model: EstimationModel
     data: StepData
     grids: tuple[grids.Grid, ...]
+    channels: tuple[tuple[grids.Channel, ...], ...]
+    """Samples of every sensor, by recording."""
     notes: tuple[str, ...]
 
 
@@ -165,14 +170,14 @@ def _problem(mechanism, recording, sensors, inputs, dt, independent, weights) ->
     total = grids.padded_steps(sum(g.steps for g in steps))
     data = grids.step_data(steps, samples, known, model.step_size, model.local_size, total)
     notes = tuple(f"{one.source}: {note}" for one in recordings for note in one.notes)
-    return Problem(model, jax.tree.map(jnp.asarray, data), tuple(steps), notes), found
+    return Problem(model, jax.tree.map(jnp.asarray, data), tuple(steps), tuple(map(tuple, channels)), notes), found
 
 
 class _Solution:
     """An estimate on its way; what it has at any time makes a result."""
 
     def __init__(self, problem: Problem, found: frozenset[str]):
-        self.model, self.data, self.grids, self.notes = problem
+        self.model, self.data, self.grids, self.channels, self.notes = problem
         self.found = found
         self.x: Unknowns | None = None
         self.status = Status.running
@@ -184,7 +189,7 @@ class _Solution:
 
     def begin(self, starts: Sequence[Start], tell: Progress) -> None:
         """Finds where each recording began and follows it step by step."""
-        follower = Follower(self.model, 2, tol=_GUESS, covariances=False)
+        follower = Follower(self.model, 2, tol=_GUESS)
         guess, priors, weights, first = [], self.data.prior, self.data.prior_weights, 0
         for number, (start, steps) in enumerate(zip(starts, self.grids, strict=True)):
             data = _part(self.data, first, steps.steps, grids.padded_steps(steps.steps))
@@ -209,7 +214,7 @@ class _Solution:
 
     def _search(self, start: Start, data: StepData, steps: int):
         """The start that the first samples agree with best; more of them are looked at until they tell."""
-        follower = Follower(self.model, 2, tol=_GUESS, covariances=False)
+        follower = Follower(self.model, 2, tol=_GUESS)
         rest = jnp.zeros(self.model.step_size - self.model.mechanism.n)
 
         def attempt(q, count):
@@ -220,29 +225,51 @@ class _Solution:
         return jnp.concatenate([q, rest]), branches
 
     def follow(self, start: Start, window: int, tell: Progress) -> None:
-        """Fixed-lag smoothing of one recording."""
-        (steps,), x = self.grids, start.x
-        follower = Follower(self.model, window)
-        data = _part(self.data, 0, steps.steps, grids.padded_steps(steps.steps + window))
+        """Fixed-lag smoothing of one recording: what an estimator in a real-time loop would do with it."""
+        model, ((steps,), (channels,)) = self.model, (self.grids, self.channels)
+        x = start.x
         if x is None:
             tell("looking for the start", 0, math.nan)
+            data = _part(self.data, 0, steps.steps, grids.padded_steps(steps.steps))
             x, self.branches = self._search(start, data, steps.steps)
+        slots = max(1, *(part.slots for part in channels))
+        estimator = OnlineEstimator(Follower(model, window), slots)
+        state = estimator.begin(x, start.sigma, steps.start, np.asarray(self.data.commands[0, 0]))
+        estimates: list[OnlineEstimate] = []
+        commands = np.asarray(self.data.commands)
+        incoming = [np.searchsorted(part.steps, np.arange(steps.steps + 1)) for part in channels]
         tell("following", 0, math.nan)
-        # The last steps leave the window only when others come; those bring no data.
-        state, seen = _follow(follower, x, start.sigma, data, jnp.asarray(steps.steps + window - 1))
-        left = slice(window - 1, window - 1 + steps.steps)
-        pad = self.data.times.shape[0] - steps.steps
+        try:
+            for k in range(steps.steps):
+                read = [
+                    (part.values[where[k] : where[k + 1]], part.stamps[where[k] : where[k + 1]])
+                    for part, where in zip(channels, incoming, strict=True)
+                ]
+                state, estimate = estimator.step(state, estimator.pack(read, commands[k]))
+                estimates.append(estimate)
+                if k % _TOLD == 0:
+                    tell("following", k, math.nan)
+        finally:
+            if len(estimates) >= window:
+                self._take(estimates, window, x, start)
 
-        def padded(leaf):
-            return jnp.concatenate([leaf, jnp.repeat(leaf[-1:], pad, axis=0)])
-
-        self.x = Unknowns(padded(seen.oldest[left]), state.globals)
-        self.lag_covariance = padded(seen.oldest_covariance[left])
-        self.step_status = jax.tree.map(lambda leaf: leaf[: steps.steps], seen.status)
+    def _take(self, estimates: Sequence[OnlineEstimate], window: int, x, start: Start) -> None:
+        """Every step as it left the window, the last ones as they are in it."""
+        T = len(estimates)
+        left = [np.asarray(one.steps[0]) for one in estimates[window - 1 :]]
+        covariances = [np.asarray(one.covariances[0]) for one in estimates[window - 1 :]]
+        last = estimates[-1]
+        steps = np.concatenate([left, np.asarray(last.steps[1:])])
+        covariance = np.concatenate([covariances, np.asarray(last.covariances[1:])])
+        total = self.data.times.shape[0]
+        steps, covariance = (np.concatenate([a, np.repeat(a[-1:], total - T, axis=0)]) for a in (steps, covariance))
+        self.grids = (self.grids[0]._replace(steps=T),)
+        self.x = Unknowns(jnp.asarray(steps), last.calibration)
+        self.lag_covariance = jnp.asarray(covariance)
+        self.step_status = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(one.status for one in estimates))
         self.status = worst(self.step_status)
-        self.iterations = steps.steps
-        self.history = [float(seen.cost[steps.steps - 1])]
-        priors = self.data.prior.at[0].set(x).at[steps.steps :].set(self.x.steps[-1])
+        self.iterations = T
+        priors = self.data.prior.at[0].set(x).at[T:].set(steps[-1])
         self.data = self.data._replace(prior=priors, prior_weights=self.data.prior_weights.at[0].set(1 / start.sigma))
 
     def solve(self, tell: Progress) -> None:

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fgmbs.errors import Status
 from fgmbs.linear import METHODS, Marginals
 from fgmbs.problems.estimation_graph import EstimationModel, StepData
 from fgmbs.solvers.fixed_lag import Estimate, FixedLagSmoother, WindowState
@@ -30,15 +29,9 @@ class FollowState(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """What is known of steps when they come into the window and when they leave it."""
+    """What is known of steps when they come in."""
 
     newest: Float[Array, "*steps nx"]
-    newest_covariance: Float[Array, "*steps local local"]
-    """Of the local coordinates."""
-    oldest: Float[Array, "*steps nx"]
-    """The step that leaves now, window − 1 before the newest."""
-    oldest_covariance: Float[Array, "*steps local local"]
-    status: Status
     cost: Float[Array, "*steps"]
     """Of everything taken in so far; robust losses by their tangent quadratics."""
 
@@ -54,14 +47,12 @@ class Follower(eqx.Module):
         window: Steps in the window.
         maxiter: Iterations of a window at most.
         tol: Relative step that is taken without another look.
-        covariances: Whether `follow` finds them.
     """
 
     model: EstimationModel
     window: int = eqx.field(static=True)
     maxiter: int = eqx.field(static=True, default=10)
     tol: float = eqx.field(static=True, default=1e-6)
-    covariances: bool = eqx.field(static=True, default=True)
 
     def init(
         self,
@@ -141,28 +132,17 @@ def _stay(steps, dt):
 
 
 def follow(follower: Follower, state: FollowState, data: StepData, count: Array | int) -> tuple[FollowState, Followed]:
-    """The first `count` steps of a recording, one after the other, and what was known of each when it came in and left.
+    """The first `count` steps of a recording, one after the other, and what was known of each when it came in.
 
     The number of steps is no part of the program: a part of a recording costs no compilation.
     """
-    T, nx = data.times.shape[0], follower.model.step_size
-    size = follower.model.local_size
-    zeros = lambda *shape: jnp.zeros((T, *shape), data.times.dtype)  # noqa: E731
-    status = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (T,)), Status.running)
-    seen = Followed(zeros(nx), zeros(size, size), zeros(nx), zeros(size, size), status, zeros())
+    T = data.times.shape[0]
+    seen = Followed(jnp.zeros((T, follower.model.step_size), data.times.dtype), jnp.zeros(T, data.times.dtype))
 
     def advance(k, carry):
         state, seen = carry
         state, estimate = follower.step(state, jax.tree.map(lambda leaf: leaf[k], data), k == 0)
-        covariances = follower.marginals(estimate).steps if follower.covariances else jnp.zeros((2, size, size))
-        new = Followed(
-            newest=estimate.steps[-1],
-            newest_covariance=covariances[-1],
-            oldest=estimate.steps[0],
-            oldest_covariance=covariances[0],
-            status=estimate.status,
-            cost=state.past_cost + estimate.cost,
-        )
+        new = Followed(estimate.steps[-1], state.past_cost + estimate.cost)
         return state, jax.tree.map(lambda all, one: all.at[k].set(one), seen, new)
 
     return jax.lax.fori_loop(0, count, advance, (state, seen))
