@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fgmbs.plots.style import COLOURS, GREY, legend, look, new_figure, one_motion, plot_columns, widen
+from fgmbs.plots.timeline import Timeline, broken
 from fgmbs.results import errors
 from fgmbs.results.comparison import work
 
@@ -140,8 +141,13 @@ def joint_figure(dataset: "xr.Dataset") -> "Figure":
             shown.append(int(k))
     shown = shown[:_MOST_JOINTS]
     names = [" on ".join(reversed(pin.rsplit("@", 1))) for pin in dataset.pin.values[shown]]
-    plot_columns(axes, dataset.t.values, size[:, shown], np.array(names))
-    axes.set(xlabel="time [s]", ylabel="force in the joint [N]", ylim=(0, None))
+    t, size, label = dataset.t.values, size[:, shown], "time [s]"
+    if "recording" in dataset.coords:
+        line, number = Timeline(dataset), dataset.recording.values
+        t, size = broken(line.shown(t, number), size, np.diff(number, prepend=0) > 0)
+        label = line.label
+    plot_columns(axes, t, size, np.array(names))
+    axes.set(xlabel=label, ylabel="force in the joint [N]", ylim=(0, None))
     _jumps(axes, dataset)
     legend(axes)
     return figure

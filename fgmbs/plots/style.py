@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgmbs.errors import ArgumentError
+from fgmbs.plots.timeline import thinned
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -81,7 +82,7 @@ def plot_columns(axes: "Axes", t: np.ndarray, values: np.ndarray, names: np.ndar
     """A line for each column of values, in the colour of its place."""
     for place, (name, value) in enumerate(zip(names, values.T, strict=True)):
         colour, style = look(place)
-        axes.plot(t, value, color=colour, linestyle=style, label=name)
+        axes.plot(*thinned(t, value), color=colour, linestyle=style, label=name)
 
 
 def widen(axes: "Axes") -> None:

@@ -14,6 +14,8 @@ from fgmbs.results.summaries import aligned, mechanism_line
 if TYPE_CHECKING:
     import xarray as xr
 
+_WORDS = ("", "kind", "at t [s]")
+"""Headers of columns of words."""
 _FIRST_TIMES = 4
 """Outliers whose time is told."""
 _CERTAIN = 1e6
@@ -26,6 +28,11 @@ class Section(NamedTuple):
     title: str
     header: tuple[str, ...]
     rows: list[tuple[str, ...]]
+
+    @property
+    def sides(self) -> list[str]:
+        """ "<" for columns of words, ">" for columns of numbers."""
+        return ["<" if k == 0 or word in _WORDS else ">" for k, word in enumerate(self.header)]
 
 
 def is_estimate(dataset: "xr.Dataset") -> bool:
@@ -192,6 +199,6 @@ def _table(section: Section) -> str:
     """Columns of text: names to the left, numbers to the right."""
     rows = [section.header, *section.rows]
     widths = [max(len(row[k]) for row in rows) for k in range(len(section.header))]
-    sides = ["<" if section.header[k] in ("kind", "", "at t [s]") or k == 0 else ">" for k in range(len(widths))]
-    lines = ["  ".join(f"{cell:{s}{w}}" for cell, s, w in zip(row, sides, widths, strict=True)) for row in rows]
+    shapes = [f"{side}{width}" for side, width in zip(section.sides, widths, strict=True)]
+    lines = ["  ".join(f"{cell:{shape}}" for cell, shape in zip(row, shapes, strict=True)) for row in rows]
     return "\n".join([section.title, *(f"  {line}".rstrip() for line in lines)])
