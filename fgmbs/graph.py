@@ -119,9 +119,9 @@ class TimeGraph(eqx.Module):
 
     def moved(self, x: Unknowns, delta: Unknowns) -> Unknowns:
         """x ⊞ δ; NaN in steps that cannot be reached."""
-        if self.chart is None:
+        if (chart := self.chart) is None:
             return Unknowns(x.steps + delta.steps, x.globals + delta.globals)
-        move = lambda x, delta, t: self.chart.move(self.mechanism, x, delta, t)  # noqa: E731
+        move = lambda x, delta, t: chart.move(self.mechanism, x, delta, t)  # noqa: E731
         return Unknowns(jax.vmap(move)(x.steps, delta.steps, self.times), x.globals + delta.globals)
 
     def still(self, x: Unknowns) -> Unknowns:
@@ -130,9 +130,9 @@ class TimeGraph(eqx.Module):
 
     def tangents(self, x: Unknowns) -> Float[Array, "steps nx local"] | None:
         """∂x/∂δ of every step; None where that is the identity."""
-        if self.chart is None:
+        if (chart := self.chart) is None:
             return None
-        return jax.vmap(lambda x, t: self.chart.tangent(self.mechanism, x, t))(x.steps, self.times)
+        return jax.vmap(lambda x, t: chart.tangent(self.mechanism, x, t))(x.steps, self.times)
 
     def residuals(self, x: Unknowns) -> tuple[Float[Array, "*places rows"], ...]:
         """Whitened residuals of every factor at all its places, before any robust loss."""
@@ -185,15 +185,14 @@ class TimeGraph(eqx.Module):
 
     def hessian(self, x: Unknowns) -> BlockTridiagonal:
         """Exact Hessian of the cost with respect to δ at x, second derivatives of the residuals included."""
-        if self.chart is None:
-            return self._hessian(x)
+        H, E, chart = self._hessian(x), self.tangents(x), self.chart
+        if chart is None or E is None:
+            return H
         # cost(x + E δ + ½ δᵀ D δ): Eᵀ H E, and at every step the gradient times D.
-        E = self.tangents(x)
-        H = self._hessian(x)
         steps = jax.grad(self.cost)(x).steps
 
         def bend(x, t, gradient):
-            height = lambda delta: gradient @ self.chart.move(self.mechanism, x, delta, t)  # noqa: E731
+            height = lambda delta: gradient @ chart.move(self.mechanism, x, delta, t)  # noqa: E731
             return jax.hessian(height)(jnp.zeros(self.local_size, x.dtype))
 
         return BlockTridiagonal(

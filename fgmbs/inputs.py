@@ -25,6 +25,35 @@ class AbstractInput(eqx.Module):
 
     name: eqx.AbstractVar[str]
 
+    @property
+    def size(self) -> Float[Array, ""]:
+        """The number that tells how large an unknown force is: power, density, rate or sigma.
+
+        Raises:
+            ArgumentError: It has none, because it is still to be found, or because the force is known.
+        """
+        size = None if self.size_key is None else getattr(self, self.size_key)
+        if size is None:
+            raise ArgumentError(f"input {self.name!r}: expected the size of an unknown force; found none")
+        return size
+
+    @property
+    def size_key(self) -> str | None:
+        """Which attribute is its size; None for a known force."""
+        return None
+
+    @property
+    def has_size(self) -> bool:
+        """Whether it is unknown and its size is given or found."""
+        return self.size_key is not None and getattr(self, self.size_key) is not None
+
+    def with_size(self, size: Numbers) -> "AbstractInput":
+        """The same force with another size."""
+        key = self.size_key
+        assert key is not None
+        where = lambda force: getattr(force, key)  # noqa: E731
+        return eqx.tree_at(where, self, jnp.asarray(size, dtype=float), is_leaf=lambda leaf: leaf is None)
+
     @abc.abstractmethod
     def check(self, mechanism: AbstractMechanism) -> None:
         """Refuses a mechanism on which it cannot act.
@@ -45,6 +74,10 @@ class Disturbance(AbstractInput):
         self.name = name
         self.power = _size(name, "power", power)
 
+    @property
+    def size_key(self) -> str:
+        return "power"
+
     def check(self, mechanism: AbstractMechanism) -> None:
         pass
 
@@ -61,6 +94,10 @@ class WhiteNoise(AbstractInput):
     def __init__(self, on: str, density: Numbers | None = None, *, name: str | None = None):
         self.on, self.name = on, name or on
         self.density = _size(self.name, "density", density)
+
+    @property
+    def size_key(self) -> str:
+        return "density"
 
     def check(self, mechanism: AbstractMechanism) -> None:
         _check_target(mechanism, self.on, self.name)
@@ -82,6 +119,10 @@ class RandomWalk(AbstractInput):
         self.rate = _size(self.name, "rate", rate)
         self.sigma0 = _positive(self.name, "sigma0", sigma0)
 
+    @property
+    def size_key(self) -> str:
+        return "rate"
+
     def check(self, mechanism: AbstractMechanism) -> None:
         _check_target(mechanism, self.on, self.name)
 
@@ -101,6 +142,10 @@ class GaussMarkov(AbstractInput):
         self.on, self.name = on, name or on
         self.sigma = _size(self.name, "sigma", sigma)
         self.time_constant = _positive(self.name, "time_constant", time_constant)
+
+    @property
+    def size_key(self) -> str:
+        return "sigma"
 
     def check(self, mechanism: AbstractMechanism) -> None:
         _check_target(mechanism, self.on, self.name)

@@ -11,7 +11,7 @@ from scipy import stats
 
 from fgmbs.factors.robust import AbstractLoss
 from fgmbs.graph import Unknowns
-from fgmbs.inputs import wandering
+from fgmbs.inputs import Disturbance, WhiteNoise, wandering
 from fgmbs.linear import METHODS
 from fgmbs.linear.leverage import leverages
 from fgmbs.problems.estimation_graph import EstimationModel, StepData
@@ -65,7 +65,8 @@ def account(model: EstimationModel, x: Unknowns, data: StepData) -> Account:
             weights = factor.weights if factor.scope == "step" else factor.weights[1:]
             # Of a whitening matrix the diagonal tells whether it is there.
             active = (jnp.diagonal(weights, axis1=-2, axis2=-1) if weights.ndim == 3 else weights) != 0
-        weight = jnp.ones_like(factor.squares(r)) if factor.loss is None else factor.loss.weight(factor.squares(r))
+        squares = factor.squares(r)
+        weight = jnp.asarray(1.0 if factor.loss is None else factor.loss.weight(squares)) * jnp.ones_like(squares)
         weight = jnp.repeat(weight, r.shape[-1] // weight.shape[-1], axis=-1)
         places = (r, weight * active, of[..., start : start + r.shape[-1]])
         rows.append(FactorRows(*(part.reshape(-1, r.shape[-1]) for part in places)))
@@ -110,18 +111,15 @@ def groups(model: EstimationModel, account: Account, found: frozenset[str]) -> t
         size = float(np.max(np.asarray(sensor.sigma)))
         made.append(_group(sensor.name, "sensor", rows, sensor.rows, size, sensor.name in found, sensor.loss))
     dof, memory = model.chart.dof, wandering(model.inputs)
-    white = [force for force in model.inputs if getattr(force, "power", None) is not None or hasattr(force, "density")]
+    white = [force for force in model.inputs if isinstance(force, Disturbance | WhiteNoise)]
     if white:
-        size = getattr(white[0], "power", None)
-        size = white[0].density if size is None else size
         name = ", ".join(force.name for force in white)
-        single = float(size) if len(white) == 1 else float("nan")
+        size = float(white[0].size) if len(white) == 1 else float("nan")
         part = FactorRows(*(leaf[:, : 2 * dof] for leaf in moves))
-        made.append(_group(name, "force", part, 2 * dof, single, any(force.name in found for force in white)))
+        made.append(_group(name, "force", part, 2 * dof, size, any(force.name in found for force in white)))
     for k, force in enumerate(memory):
-        size = float(force.sigma if hasattr(force, "time_constant") else force.rate)
         part = FactorRows(*(leaf[:, 2 * dof + k, None] for leaf in moves))
-        made.append(_group(force.name, "force", part, 1, size, force.name in found))
+        made.append(_group(force.name, "force", part, 1, float(force.size), force.name in found))
     return tuple(made)
 
 

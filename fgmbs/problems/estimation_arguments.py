@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError, AssemblyError
-from fgmbs.inputs import AbstractInput, Disturbance, commands, wandering
+from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, commands, wandering
 from fgmbs.kinematics import assemble, velocities
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kinematics.names import coordinate_index, finite_number, listed
@@ -136,7 +136,7 @@ def checked_start(
         raise ArgumentError(
             f"start_sigma: expected two positive numbers, of the coordinates and of their velocities; found {sigma!r}"
         )
-    forces = [force.sigma if hasattr(force, "time_constant") else force.sigma0 for force in wandering(model.inputs)]
+    forces = [force.size if isinstance(force, GaussMarkov) else force.sigma0 for force in wandering(model.inputs)]
     local = jnp.concatenate(
         [jnp.full(dof, float(sigma[0])), jnp.full(dof, float(sigma[1])), *map(jnp.atleast_1d, forces)]
     )

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.errors import ArgumentError
@@ -88,8 +89,7 @@ def channel(recording: Recording, sensor: AbstractSensor, steps: Grid) -> Channe
     values = np.full((len(stamps), len(signals)), np.nan)
     for row, signal in enumerate(signals):
         values[np.searchsorted(stamps, signal.t), row] = signal.values
-    known = sensor.unknowns["delay"].value if "delay" in sensor.unknowns else sensor.delay
-    place = (stamps - (0.0 if known is None else float(known)) - steps.start) / steps.dt
+    place = (stamps - float(sensor.nominal_delay) - steps.start) / steps.dt
     nearest = np.round(place)
     place = np.where(np.abs(place - nearest) < _ON_STEP, nearest, place)
     end = np.ceil(place).astype(int)
@@ -110,7 +110,7 @@ def samples(channel: Channel, steps: int, slots: int) -> Samples:
     values[step, slot] = np.nan_to_num(found)
     mask[step, slot] = np.isfinite(found)
     fractions[step, slot] = channel.fractions[order]
-    return Samples(values, fractions, mask)
+    return Samples(jnp.asarray(values), jnp.asarray(fractions), jnp.asarray(mask))
 
 
 def commands(recording: Recording, inputs: Sequence[Command], steps: Grid) -> np.ndarray:
@@ -157,16 +157,18 @@ def step_data(
 
     def stacked(arrays, fill=0.0):
         joined = np.concatenate(arrays)
-        return np.concatenate([joined, np.full((pad, *joined.shape[1:]), fill)])
+        return jnp.asarray(np.concatenate([joined, np.full((pad, *joined.shape[1:]), fill)]))
 
     linked = stacked([np.concatenate([[0.0], np.ones(g.steps - 1)]) for g in grids])
     weights = np.zeros((total, local))
     weights[used:] = 1.0
     return StepData(
-        times=np.concatenate([*(g.times for g in grids), grids[-1].times[-1] + grids[-1].dt * np.arange(1, pad + 1)]),
+        times=jnp.asarray(
+            np.concatenate([*(g.times for g in grids), grids[-1].times[-1] + grids[-1].dt * np.arange(1, pad + 1)])
+        ),
         linked=linked,
-        prior=np.zeros((total, nx)),
-        prior_weights=weights,
+        prior=jnp.zeros((total, nx)),
+        prior_weights=jnp.asarray(weights),
         commands=stacked(known),
         samples=tuple(
             Samples(

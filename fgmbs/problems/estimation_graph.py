@@ -119,7 +119,7 @@ class EstimationModel(eqx.Module):
     def rates(self) -> Float[Array, " nu"]:
         """Square root of the spectral density of the rate of each unknown force [N/√s, N·m/√s]."""
         rates = [
-            force.sigma * jnp.sqrt(2 / force.time_constant) if isinstance(force, GaussMarkov) else force.rate
+            force.size * jnp.sqrt(2 / force.time_constant) if isinstance(force, GaussMarkov) else force.size
             for force in self.wandering
         ]
         return jnp.stack(rates) if rates else jnp.zeros(0)
@@ -134,14 +134,13 @@ class EstimationModel(eqx.Module):
         ]
         for sensor, samples, at_steps in zip(self.sensors, data.samples, self.at_steps, strict=True):
             slots = samples.mask.shape[-2]
-            nominal = sensor.unknowns["delay"].value if "delay" in sensor.unknowns else jnp.zeros(())
             factors.append(
                 Factor(
                     measurement,
                     names,
                     Noise.sigma(jnp.tile(sensor.noise_sigma(), slots)),
                     "step" if at_steps else "interval",
-                    data=(sensor, forcing, nominal),
+                    data=(sensor, forcing, jnp.asarray(sensor.nominal_delay, dtype=float)),
                     globals=tuple(f"{sensor.name}.{key}" for key in sorted(sensor.unknowns)),
                     loss=sensor.loss,
                     group=sensor.rows,
@@ -186,9 +185,9 @@ class EstimationModel(eqx.Module):
         white = jnp.zeros_like(mobility)
         for force in self.inputs:
             if isinstance(force, Disturbance):
-                white = white + 2 * force.power * mobility
+                white = white + 2 * force.size * mobility
             elif isinstance(force, WhiteNoise):
-                g = force.density * (B @ P @ force_directions(mechanism, q, t, (force.on,)))
+                g = force.size * (B @ P @ force_directions(mechanism, q, t, (force.on,)))
                 white = white + g @ g.T
         g = self.rates() * (B @ P @ force_directions(mechanism, q, t, tuple(force.on for force in self.wandering)))
         wander = g @ g.T
@@ -196,9 +195,9 @@ class EstimationModel(eqx.Module):
         mean = jnp.trace(white + dt**2 / 12 * wander) / jnp.trace(mobility)
         white = white + _LEAST_NOISE * mean * mobility
         jumps = [
-            force.sigma * jnp.sqrt(-jnp.expm1(-2 * dt / force.time_constant))
+            force.size * jnp.sqrt(-jnp.expm1(-2 * dt / force.time_constant))
             if isinstance(force, GaussMarkov)
-            else force.rate * jnp.sqrt(dt)
+            else force.size * jnp.sqrt(dt)
             for force in self.wandering
         ]
         W = jax.scipy.linalg.block_diag(

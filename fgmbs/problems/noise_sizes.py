@@ -7,22 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.errors import ArgumentError
-from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, WhiteNoise
+from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation_graph import EstimationModel
 from fgmbs.problems.smoothed_motion import Group
 
-_SIZES = {Disturbance: "power", WhiteNoise: "density", RandomWalk: "rate", GaussMarkov: "sigma"}
 _SETTLED = 0.01
 """Relative change of all sizes at which they are found."""
 _LARGEST_CHANGE = np.log(30.0)
 """Of a size at once."""
-
-
-def size_of(force: AbstractInput):
-    """The size of an unknown force, None if it is to be found; None for a command too."""
-    key = _SIZES.get(type(force))
-    return None if key is None else getattr(force, key)
 
 
 def to_be_found(inputs: Sequence[AbstractInput]) -> frozenset[str]:
@@ -31,7 +24,7 @@ def to_be_found(inputs: Sequence[AbstractInput]) -> frozenset[str]:
     Raises:
         ArgumentError: Two white forces, one of them without size: their residuals cannot be told apart.
     """
-    found = [force for force in inputs if type(force) in _SIZES and size_of(force) is None]
+    found = [force for force in inputs if force.size_key is not None and not force.has_size]
     white = [force for force in inputs if isinstance(force, Disturbance | WhiteNoise)]
     if len(white) > 1 and any(force in found for force in white):
         names = ", ".join(repr(force.name) for force in white)
@@ -47,7 +40,7 @@ def with_first_sizes(mechanism: AbstractMechanism, inputs: Sequence[AbstractInpu
     force = max(weight, inertia)
     first = {"power": 1e-3 * force, "density": 0.03 * force, "rate": force, "sigma": 0.3 * force}
     return tuple(
-        _sized(force, first[_SIZES[type(force)]]) if type(force) in _SIZES and size_of(force) is None else force
+        force if force.size_key is None or force.has_size else force.with_size(first[force.size_key])
         for force in inputs
     )
 
@@ -79,16 +72,11 @@ class Search:
             for sensor in model.sensors
         )
         inputs = tuple(
-            _sized(force, size_of(force) * np.exp((2 if isinstance(force, Disturbance) else 1) * logs[force.name]))
+            # Power goes with the square of a force.
+            force.with_size(force.size * np.exp((2 if isinstance(force, Disturbance) else 1) * logs[force.name]))
             if force.name in logs
             else force
             for force in model.inputs
         )
         settled = all(abs(step) < _SETTLED for step in logs.values())
         return eqx.tree_at(lambda m: (m.sensors, m.inputs), model, (sensors, inputs)), settled
-
-
-def _sized(force: AbstractInput, size) -> AbstractInput:
-    key = _SIZES[type(force)]
-    is_none = lambda leaf: leaf is None  # noqa: E731
-    return eqx.tree_at(lambda f: getattr(f, key), force, jnp.asarray(size, dtype=float), is_leaf=is_none)

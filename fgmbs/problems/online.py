@@ -198,7 +198,9 @@ class OnlineEstimator:
             parts.append(filled.ravel())
         return np.concatenate([*parts, forces.ravel()])
 
-    def unpack(self, sample: Sample) -> tuple[list[Float[Array, "slots rows_1"]], Float[Array, "2 nc"]]:
+    def unpack(
+        self, sample: Float[Array, " numbers"]
+    ) -> tuple[list[Float[Array, "slots rows_1"]], Float[Array, "2 nc"]]:
         """(values and times of every sensor, known forces)."""
         parts, start = [], 0
         for sensor in self.follower.model.sensors:
@@ -284,8 +286,7 @@ def _step(estimator: OnlineEstimator, state: OnlineState, sample: Sample) -> tup
     for k, (sensor, came) in enumerate(zip(model.sensors, read, strict=True)):
         # The row of the newest step has been a placeholder until now.
         window = jax.tree.map(lambda old, new: old.at[-1].set(new), held.samples[k], newest.samples[k])
-        late = sensor.delay if "delay" not in sensor.unknowns else sensor.unknowns["delay"].value
-        times = came[:, -1] - (0.0 if late is None else late)
+        times = came[:, -1] - sensor.nominal_delay
         taken, lost = _place(window, came[:, :-1], times, state.t, model.dt)
         placed.append(taken)
         unused += lost

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -52,6 +52,7 @@ _SEARCHES = 40
 
 
 Progress: TypeAlias = Callable[[str, int, float], None]
+"""Called with (what is being done, round, cost)."""
 
 
 class Problem(NamedTuple):
@@ -59,7 +60,8 @@ class Problem(NamedTuple):
 
     model: EstimationModel
     data: StepData
-    grids: tuple[grids.Grid, ...]
+    steps: tuple[grids.Grid, ...]
+    """Of every recording."""
     channels: tuple[tuple[grids.Channel, ...], ...]
     """Samples of every sensor, by recording."""
     notes: tuple[str, ...]
@@ -114,9 +116,9 @@ def smooth(
         Interrupted: Ctrl-C; its `result` holds the best that was reached.
     """
     problem, found = _problem(mechanism, recording, sensors, inputs, dt, independent, weights)
-    starts = checked_start(problem.model, len(problem.grids), start, start_velocities, start_sigma)
+    starts = checked_start(problem.model, len(problem.steps), start, start_velocities, start_sigma)
     if window is not None:
-        checked_window(window, len(problem.grids), found)
+        checked_window(window, len(problem.steps), found)
     tell = progress or (lambda *_: None)
     solution = _Solution(problem, found)
     try:
@@ -170,7 +172,7 @@ def _problem(mechanism, recording, sensors, inputs, dt, independent, weights) ->
     total = grids.padded_steps(sum(g.steps for g in steps))
     data = grids.step_data(steps, samples, known, model.step_size, model.local_size, total)
     notes = tuple(f"{one.source}: {note}" for one in recordings for note in one.notes)
-    return Problem(model, jax.tree.map(jnp.asarray, data), tuple(steps), tuple(map(tuple, channels)), notes), found
+    return Problem(model, data, tuple(steps), tuple(map(tuple, channels)), notes), found
 
 
 class _Solution:
@@ -180,8 +182,8 @@ class _Solution:
         self.model, self.data, self.grids, self.channels, self.notes = problem
         self.found = found
         self.x: Unknowns | None = None
-        self.status = Status.running
-        self.step_status: Status | None = None
+        self.status: Any = Status.running
+        self.step_status: Any = None
         self.lag_covariance: Array | None = None
         self.iterations = 0
         self.history: list[float] = []
@@ -274,6 +276,7 @@ class _Solution:
 
     def solve(self, tell: Progress) -> None:
         """All steps at once; the sizes of noise that are to be found, too."""
+        assert self.x is not None
         search, searches = Search(self.found), 0
         for round in range(_ROUNDS + _SEARCHES):
             x, status, iterations, history = _improve(self.model, self.x, self.data)

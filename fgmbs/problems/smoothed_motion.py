@@ -111,8 +111,8 @@ class SmoothedMotion(eqx.Module):
     """Estimated calibration numbers by SENSOR.KEY."""
     calibration_std: dict[str, Array]
     status: Status
-    step_status: Status
-    """Of every step, where they were solved one by one; else that of the whole."""
+    step_status: Status | None
+    """Of every step, where they were solved one by one."""
     iterations: Int[Array, ""]
     cost_history: Float[Array, " iterations"]
     groups: tuple[Group, ...] = eqx.field(static=True)

@@ -97,6 +97,12 @@ class AbstractSensor(eqx.Module):
         return self._calibration("delay")
 
     @property
+    def nominal_delay(self) -> Scalar:
+        """The delay, 0 without one; of an unknown one the prior's [s]."""
+        delay = self.delay
+        return 0.0 if delay is None else delay.value if isinstance(delay, Unknown) else delay
+
+    @property
     def misalignment(self) -> Array | Unknown | None:
         """Angle by which the axes of the sensor are turned [rad]."""
         return self._calibration("misalignment")

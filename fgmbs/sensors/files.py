@@ -12,7 +12,7 @@ from fgmbs.factors.robust import Cauchy, Huber, Tukey
 from fgmbs.inputs import AbstractInput
 from fgmbs.io.faults import Fault
 from fgmbs.io.schema import Path
-from fgmbs.io.sensors import LossDescription, UnknownDescription, read_sensors_file
+from fgmbs.io.sensors import LossDescription, SensorsFile, UnknownDescription, read_sensors_file
 from fgmbs.sensors.accelerometer import Accelerometer
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.channel import Unknown
@@ -54,7 +54,15 @@ def read_sensors(path: str | os.PathLike[str]) -> tuple[tuple[AbstractSensor, ..
     Raises:
         DescriptionError: The file cannot be read, or all its faults, each with its line.
     """
-    file = read_sensors_file(path)
+    return build_sensors(read_sensors_file(path))
+
+
+def build_sensors(file: SensorsFile) -> tuple[tuple[AbstractSensor, ...], tuple[AbstractInput, ...]]:
+    """(sensors, inputs) that a file describes; see `read_sensors`.
+
+    Raises:
+        DescriptionError: All faults, each with its line.
+    """
     faults: list[Fault] = []
     sensors, forces = (
         tuple(

@@ -40,9 +40,9 @@ class Estimate(eqx.Module):
     """The window linearized at the best point, for covariances."""
     status: Status
     iterations: Int[Array, ""]
-    cost: Scalar
+    cost: Float[Array, ""]
     """Cost of the window."""
-    lost: Scalar
+    lost: Float[Array, ""]
     """Cost that goes with the oldest step: of its rows less that of the prior which stands for them."""
 
 
