@@ -1,4 +1,4 @@
-"""The command line: `fgmbs simulate`, `fgmbs inverse`, `fgmbs run`, `fgmbs check`."""
+"""The command line: `fgmbs simulate`, `fgmbs inverse`, `fgmbs smooth`, `fgmbs run`, `fgmbs check`."""
 
 import sys
 import tempfile
@@ -16,21 +16,15 @@ from tqdm import tqdm
 import fgmbs
 from fgmbs import plots, results
 from fgmbs.errors import ArgumentError, FgmbsError, Interrupted, SolveError
-from fgmbs.io import schema
-from fgmbs.io.experiment import (
-    Experiment,
-    InverseExperiment,
-    InverseSettings,
-    Output,
-    Settings,
-    limits,
-    read_experiment,
-)
-from fgmbs.io.faults import dotted
+from fgmbs.inputs import wandering
+from fgmbs.io.experiment import Experiment, InverseExperiment, InverseSettings, Settings, limits, read_experiment
+from fgmbs.io.faults import Fault, dotted
+from fgmbs.io.settings import Output
+from fgmbs.io.smooth_experiment import SmoothExperiment, SmoothOptions, smooth_limits
 from fgmbs.io.truth import read_truth
-from fgmbs.kinematics import assemble, mobility
-from fgmbs.mechanisms.planar import PlanarMechanism
-from fgmbs.results.summaries import driven_summary, simulation_summary
+from fgmbs.recordings.described import read_recordings
+from fgmbs.results.summaries import driven_summary, mechanism_summary, simulation_summary
+from fgmbs.sensors.files import build_sensors
 
 RESULTS = "results.nc"
 """Name of the file of results in the output folder."""
@@ -59,8 +53,20 @@ class Inverse:
 
 
 @dataclass
+class Smooth:
+    """Estimate motion and forces from what sensors have recorded; options replace what the experiment file says."""
+
+    file: tyro.conf.Positional[str]
+    """Experiment file with a recording."""
+    experiment: tyro.conf.OmitArgPrefixes[SmoothOptions] = SmoothOptions(mechanism="as in the file")
+
+
+@dataclass
 class Run:
-    """Run an experiment file; options replace what the file says. One with a trajectory takes those of `inverse`."""
+    """Run an experiment file; options replace what the file says.
+
+    One with a trajectory takes those of `inverse`, one with a recording those of `smooth`.
+    """
 
     file: tyro.conf.Positional[str]
     """Experiment file."""
@@ -97,6 +103,8 @@ def main(args: Sequence[str] | None = None) -> int:
                     simulate(experiment)
                 case RunInverse(_, experiment):
                     inverse(experiment)
+                case SmoothExperiment() as experiment:
+                    smooth(experiment)
                 case Inverse(mechanism, trajectory, settings):
                     inverse(InverseExperiment(mechanism=mechanism, trajectory=trajectory, **settings.model_dump()))
                 case Simulate(mechanism, settings):
@@ -110,21 +118,29 @@ def main(args: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parse(args: list[str]) -> Simulate | Inverse | Run | RunInverse | Check:
-    commands = Simulate | Inverse | Run | Check
+def _parse(args: list[str]) -> Simulate | Inverse | Run | RunInverse | Check | SmoothExperiment:
+    commands = Simulate | Inverse | Smooth | Run | Check
     command, unknown = tyro.cli(commands, args=args, prog="fgmbs", return_unknown_args=True)
-    if isinstance(command, Run):
-        # Once more, now that the file says what the options replace. A mapping is added to, name by name.
+    if isinstance(command, Run | Smooth):
+        # Once more, now that the file says what the options replace.
         experiment = read_experiment(command.file)
-        kind: type = RunInverse if isinstance(experiment, InverseExperiment) else Run
-        mappings = [key for key, value in experiment if isinstance(value, dict)]
-        default = kind(command.file, experiment.model_copy(update={key: {} for key in mappings}))
-        given = tyro.cli(kind, default=default, args=args[1:], prog="fgmbs run").experiment
-        merged = {key: getattr(experiment, key) | getattr(given, key) for key in mappings}
-        return kind(command.file, given.model_copy(update=merged))
+        if isinstance(experiment, SmoothExperiment):
+            return experiment.replaced(_replaced(Smooth, command.file, experiment.options(), args).experiment)
+        if isinstance(command, Smooth):
+            raise ArgumentError(f"file: expected an experiment with a recording; '{command.file}' has none")
+        kind = RunInverse if isinstance(experiment, InverseExperiment) else Run
+        return _replaced(kind, command.file, experiment, args)
     if unknown:
         tyro.cli(commands, args=args, prog="fgmbs")  # exits with advice
     return command
+
+
+def _replaced(kind, file: str, said, args: list[str]):
+    """What a file says with what the options say instead; a mapping is added to, name by name."""
+    mappings = [key for key, value in said if isinstance(value, dict)]
+    default = kind(file, said.model_copy(update={key: {} for key in mappings}))
+    given = tyro.cli(kind, default=default, args=args[1:], prog=f"fgmbs {args[0]}").experiment
+    return kind(file, given.model_copy(update={key: getattr(said, key) | getattr(given, key) for key in mappings}))
 
 
 def simulate(experiment: Experiment) -> None:
@@ -134,8 +150,7 @@ def simulate(experiment: Experiment) -> None:
         FgmbsError: Bad input, found before anything is compiled; or a solve that failed, its results being saved.
         Interrupted: Ctrl-C, the steps done being saved.
     """
-    if found := limits(experiment):
-        raise ArgumentError("\n".join(f"{dotted(fault.path)}: {fault.text}" for fault in found))
+    _refuse(limits(experiment))
     mechanism = fgmbs.load(experiment.mechanism)
     truth = read_truth(experiment.truth, mechanism.coordinate_names) if experiment.truth else None
     _prepare(experiment)
@@ -201,6 +216,57 @@ def inverse(experiment: InverseExperiment) -> None:
     _finish(dataset, driven_summary(dataset, seconds), experiment, failure)
 
 
+def smooth(experiment: SmoothExperiment) -> None:
+    """Estimates a motion from recordings, writes the results, reports, draws.
+
+    Raises:
+        FgmbsError: Bad input; or a solve that failed, its results being saved.
+        Interrupted: Ctrl-C, the best that was reached being saved.
+    """
+    _refuse(smooth_limits(experiment))
+    mechanism = fgmbs.load(experiment.mechanism)
+    described = [build_sensors(file) for file in experiment.sensor_files()]
+    sensors, inputs = ([thing for part in described for thing in part[k]] for k in range(2))
+    recordings = read_recordings(experiment)
+    forces = [force.name for force in wandering(inputs)]
+    truth = read_truth(experiment.truth, mechanism.coordinate_names, forces) if experiment.truth else None
+    _prepare(experiment)
+
+    failure, start = None, time.perf_counter()
+    try:
+        with _Phases() as phases:
+            motion = fgmbs.smooth(
+                mechanism,
+                recordings,
+                sensors,
+                inputs,
+                dt=experiment.dt,
+                window=experiment.window,
+                start=experiment.starts("start"),
+                start_velocities=experiment.starts("start_velocities"),
+                start_sigma=experiment.start_sigma,
+                independent=experiment.independent,
+                weights=experiment.weights,
+                progress=phases.tell,
+            )
+    except (Interrupted, SolveError) as error:
+        assert isinstance(error.result, fgmbs.SmoothedMotion)
+        failure, motion = error, error.result
+    jax.block_until_ready(motion)
+    seconds = time.perf_counter() - start
+
+    dataset = results.to_dataset(motion, config=experiment.model_dump(mode="json"))
+    if truth is not None:
+        dataset = results.with_truth(dataset, truth)
+    _finish(dataset, results.estimate_report(dataset, seconds), experiment, failure)
+
+
+def _refuse(found: list[Fault]) -> None:
+    """Raises what is wrong with settings that come from the command line."""
+    if found:
+        raise ArgumentError("\n".join(f"{dotted(fault.path)}: {fault.text}" for fault in found))
+
+
 def _prepare(experiment: Output) -> None:
     """Makes sure that there will be a place for results and figures before anything is computed."""
     if experiment.plots or experiment.animate:
@@ -219,48 +285,21 @@ def _finish(dataset, text: str, experiment: Output, failure: SolveError | Interr
     print(text)
     print(f"results       {folder / RESULTS}")
     if failure is not None:
-        done = "samples" if "forces" in dataset else "steps up to there"
-        failure.args = (f"{failure}; the {dataset.sizes['step']} {done} are in {folder / RESULTS}",)
+        steps = dataset.sizes["step"]
+        if results.is_estimate(dataset):
+            done = f"what was reached of the {steps} steps is"
+        else:
+            done = f"the {steps} {'samples' if 'forces' in dataset else 'steps up to there'} are"
+        failure.args = (f"{failure}; {done} in {folder / RESULTS}",)
         raise failure
     if experiment.plots:
         for path in plots.save_all(dataset, folder, animate=experiment.animate):
-            print(f"figure        {path}")
+            print(f"{'report' if path.suffix == '.html' else 'figure':<13} {path}")
 
 
 def check(path: str) -> None:
     """Prints what there is to know about a mechanism before it is simulated."""
-    mechanism = fgmbs.load(path)
-    print(f"{path}: n = {mechanism.n} coordinates, m = {mechanism.m} constraints")
-    print(f"actuators: {', '.join(_actuators(mechanism)) or 'none'}")
-    q = assemble(mechanism)
-    found = mobility(mechanism, q)
-    redundant = [mechanism.constraint_names[row] for row in found.redundant_rows]
-    print(f"dof = {found.dof}, rank {mechanism.m - len(redundant)} of {mechanism.m} constraints")
-    for name in redundant:
-        print(f"redundant: {name} follows from the constraints before it")
-    if found.singular:
-        print(f"warning: the pose is singular: {found.dof_here} degrees of freedom in it, {found.dof} nearby")
-    drawn = np.asarray(mechanism.reference)
-    print("assembled pose, and how far it is from the drawing:")
-    for name, value, reference in zip(mechanism.coordinate_names, np.asarray(q), drawn, strict=True):
-        print(f"  {name:<14} {value:>14.9g}   {value - reference:+.1e}")
-
-
-def _actuators(mechanism: PlanarMechanism) -> list[str]:
-    """What each actuator does."""
-    texts = []
-    for name, actuator in zip(mechanism.actuator_names, mechanism.description.actuators, strict=True):
-        match actuator:
-            case schema.AngleActuatorDescription(angle=angle):
-                does = f"torque on {angle}"
-            case schema.CoordinateActuatorDescription(coordinate=coordinate):
-                does = f"force on {coordinate}"
-            case schema.PointsActuatorDescription(points=points):
-                does = f"force between {' and '.join(mechanism.point_names[point] for point in points)}"
-            case schema.BodyActuatorDescription(body=body):
-                does = f"torque on {mechanism.body_names[body]}"
-        texts.append(f"{name} ({does})")
-    return texts
+    print(f"{path}: {mechanism_summary(fgmbs.load(path))}")
 
 
 class _Clock:
@@ -289,6 +328,23 @@ class _Clock:
             return None
         (first, start), (last, end) = self.seen[0], self.seen[-1]
         return (end - start) / (last - first)
+
+
+class _Phases:
+    """A line that says what is being done."""
+
+    def __init__(self):
+        self.bar = tqdm(desc="compiling", bar_format="{desc} [{elapsed}]", leave=False, delay=0.5)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.bar.close()
+
+    def tell(self, phase: str, number: int, cost: float) -> None:
+        known = "" if np.isnan(cost) else f", round {number + 1}, cost {cost:.6g}"
+        self.bar.set_description_str(f"{phase}{known}")
 
 
 def _claim(folder: Path, overwrite: bool) -> None:

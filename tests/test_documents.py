@@ -8,6 +8,8 @@ import pytest
 from fgmbs.io.experiment import Experiment, InverseExperiment
 from fgmbs.io.load import parse_mechanism
 from fgmbs.io.schema import MechanismDescription
+from fgmbs.io.sensors import SensorsDescription
+from fgmbs.io.smooth_experiment import SmoothExperiment
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,6 +45,8 @@ def test_the_format_reference_names_every_key():
 
 
 def test_shipped_experiments_use_known_keys_only():
+    told_by = {"sensors": SensorsDescription, "trajectory": InverseExperiment, "recording": SmoothExperiment}
     for path in (ROOT / "configs" / "experiments").glob("*.yaml"):
         keys = re.findall(r"^(\w+):", path.read_text(encoding="utf-8"), re.MULTILINE)
-        assert set(keys) <= set((InverseExperiment if "trajectory" in keys else Experiment).model_fields)
+        model = [Experiment, *(model for key, model in told_by.items() if key in keys)][-1]
+        assert set(keys) <= set(model.model_fields)

@@ -4,44 +4,17 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import Field, ValidationError
 
 from fgmbs.errors import DescriptionError
-from fgmbs.io.expressions import as_number, nearest
+from fgmbs.io.expressions import nearest
 from fgmbs.io.faults import Fault, dotted
 from fgmbs.io.located_yaml import locate
 from fgmbs.io.schema import plain
-
-
-def _number(value: Any) -> float:
-    number = as_number(value) if isinstance(value, str) else value
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        raise PydanticCustomError("number", "a number")
-    return float(number)
-
-
-Number = Annotated[float, BeforeValidator(_number)]
-Flag = Annotated[bool, Field(strict=True)]
-
-
-class Output(BaseModel):
-    """Where the results go."""
-
-    # Types only, so that the command line has its own words for them; `limits` checks the values.
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    out: str = "results"
-    """Folder for the results, relative to the working folder."""
-    overwrite: Flag = False
-    """Write into the folder although something is there."""
-    plots: Flag = True
-    """Draw the figures."""
-    animate: Flag = False
-    """Also draw an animation (GIF)."""
+from fgmbs.io.settings import Flag, Number, Output
+from fgmbs.io.smooth_experiment import SmoothExperiment, smooth_faults, smooth_limits
 
 
 class Settings(Output):
@@ -108,10 +81,12 @@ class InverseExperiment(InverseSettings):
     """Table of the desired motion, see `fgmbs.read_motion`."""
 
 
+AnyExperiment: TypeAlias = Experiment | InverseExperiment | SmoothExperiment
+
 _PATHS = ("mechanism", "truth", "trajectory")
 
 
-def read_experiment(path: str | os.PathLike[str]) -> Experiment | InverseExperiment:
+def read_experiment(path: str | os.PathLike[str]) -> AnyExperiment:
     """The experiment of a YAML file, its paths made relative to the working folder.
 
     Raises:
@@ -127,11 +102,13 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment | InverseExperim
     except OSError as error:
         raise DescriptionError([f"{path}: expected an experiment file; found: {error.strerror}"]) from None
     experiment = parse_experiment(text, source=str(path))
+    if isinstance(experiment, SmoothExperiment):
+        return experiment.moved(path.parent)
     here = {key: str(path.parent / value) for key in _PATHS if (value := getattr(experiment, key, None))}
     return experiment.model_copy(update=here)
 
 
-def parse_experiment(text: str, source: str = "<string>") -> Experiment | InverseExperiment:
+def parse_experiment(text: str, source: str = "<string>") -> AnyExperiment:
     """The experiment of a YAML text; see `read_experiment`.
 
     Args:
@@ -141,19 +118,12 @@ def parse_experiment(text: str, source: str = "<string>") -> Experiment | Invers
     found = list(located.faults)
     experiment = None
     if isinstance(located.data, Mapping):
-        model = InverseExperiment if "trajectory" in located.data else Experiment
         try:
-            experiment = model.model_validate(located.data)
+            experiment = _model(located.data).model_validate(located.data)
         except ValidationError as failure:
-            found += [_fault(error, model) for error in failure.errors()]
-            bad = {error["loc"][0] for error in failure.errors()}
-            if model is Experiment:  # check what is left too, so that all faults are told at once
-                left = {"mechanism": ""} | {key: value for key, value in located.data.items() if key not in bad}
-                more = limits(Experiment.model_validate(left))
-                # A duration needs its dt.
-                found += more if "dt" not in bad else [fault for fault in more if fault.path != ("duration",)]
+            found += _faults(failure, located.data)
         else:
-            found += limits(experiment) if isinstance(experiment, Experiment) else []
+            found += _limits(experiment)
     elif not found:
         found.append(Fault((), f"expected a mapping of (mechanism, duration, …); found {plain(located.data)}"))
     if found or experiment is None:
@@ -165,7 +135,37 @@ def parse_experiment(text: str, source: str = "<string>") -> Experiment | Invers
                 for (line, column), fault in placed
             ]
         )
+    if isinstance(experiment, SmoothExperiment):
+        experiment.placed(located, source)
     return experiment
+
+
+def _model(data: Mapping[str, Any]) -> type[AnyExperiment]:
+    """Which kind of experiment data describe."""
+    if "recording" in data:
+        return SmoothExperiment
+    return InverseExperiment if "trajectory" in data else Experiment
+
+
+def _faults(failure: ValidationError, data: Mapping[str, Any]) -> list[Fault]:
+    """What pydantic found; the limits of what is left are checked too, so that all faults are told at once."""
+    model = _model(data)
+    if model is SmoothExperiment:
+        return smooth_faults(failure, data)
+    found = [_fault(error, model) for error in failure.errors()]
+    if model is Experiment:
+        bad = {error["loc"][0] for error in failure.errors()}
+        left = {"mechanism": ""} | {key: value for key, value in data.items() if key not in bad}
+        more = limits(Experiment.model_validate(left))
+        # A duration needs its dt.
+        found += more if "dt" not in bad else [fault for fault in more if fault.path != ("duration",)]
+    return found
+
+
+def _limits(experiment: AnyExperiment) -> list[Fault]:
+    if isinstance(experiment, SmoothExperiment):
+        return smooth_limits(experiment)
+    return limits(experiment) if isinstance(experiment, Experiment) else []
 
 
 def limits(settings: Settings) -> list[Fault]:
@@ -183,7 +183,7 @@ def limits(settings: Settings) -> list[Fault]:
     return found
 
 
-def _fault(error: Any, model: type[Experiment | InverseExperiment]) -> Fault:
+def _fault(error: Any, model: type[AnyExperiment]) -> Fault:
     path, kind = error["loc"], error["type"]
     field = model.model_fields.get(str(path[0]))
     found = plain(error["input"])
@@ -196,7 +196,8 @@ def _fault(error: Any, model: type[Experiment | InverseExperiment]) -> Fault:
         "dict_type": f"a mapping from {'actuator' if path[0] == 'effort' else 'coordinate'} names to numbers",
     }.get(kind, error["msg"])
     if kind == "extra_forbidden":
-        key, keys = str(path[-1]), dict.fromkeys([*model.model_fields, "trajectory"])
+        told_by = ("trajectory", "recording") if model is Experiment else ()
+        key, keys = str(path[-1]), (*model.model_fields, *told_by)
         return Fault(path, f"expected no key '{key}' here{nearest(key, keys, 'keys')}", of_key=True)
     if kind == "missing":
         return Fault(path, f"expected {expected}; found no key '{path[-1]}'")

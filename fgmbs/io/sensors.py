@@ -238,7 +238,7 @@ def read_sensors_file(path: str | os.PathLike[str]) -> SensorsFile:
         try:
             description = SensorsDescription.model_validate(located.data)
         except ValidationError as failure:
-            found += [fault for error in failure.errors() if (fault := _fault(error, located.data))]
+            found += [fault for error in failure.errors() if (fault := fault_of(error, located.data))]
         else:
             if not found:
                 return SensorsFile(description, located, str(path))
@@ -273,8 +273,8 @@ _EXPECTED = {
 }
 
 
-def _fault(error: Any, data: Mapping[str, Any]) -> Fault | None:
-    """What pydantic found, in our words."""
+def fault_of(error: Any, data: Mapping[str, Any]) -> Fault | None:
+    """What pydantic found in the lists `sensors` and `inputs` of data, in our words."""
     path, model = _path(error["loc"])
     kind, context = error["type"], error.get("ctx", {})
     found = context.get("found") or plain(error["input"])

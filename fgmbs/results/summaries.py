@@ -1,9 +1,13 @@
-"""What a dataset says, in a few lines of text."""
+"""What a dataset or a mechanism says, in a few lines of text."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fgmbs.io import schema
+from fgmbs.kinematics import assemble, mobility
+from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.results.comparison import energy_drift, rmse
 
 if TYPE_CHECKING:
@@ -65,12 +69,50 @@ def driven_summary(dataset: "xr.Dataset", seconds: float | None = None) -> str:
     return aligned(lines)
 
 
+def mechanism_summary(mechanism: PlanarMechanism) -> str:
+    """Coordinates, actuators, degrees of freedom, redundant constraints and the assembled pose."""
+    q = assemble(mechanism)
+    found = mobility(mechanism, q)
+    redundant = [mechanism.constraint_names[row] for row in found.redundant_rows]
+    lines = [
+        f"n = {mechanism.n} coordinates, m = {mechanism.m} constraints",
+        f"actuators: {', '.join(_actuators(mechanism)) or 'none'}",
+        f"dof = {found.dof}, rank {mechanism.m - len(redundant)} of {mechanism.m} constraints",
+        *(f"redundant: {name} follows from the constraints before it" for name in redundant),
+    ]
+    if found.singular:
+        here = f"{found.dof_here} degrees of freedom in it, {found.dof} nearby"
+        lines.append(f"warning: the pose is singular: {here}")
+    lines.append("assembled pose, and how far it is from the drawing:")
+    drawn = np.asarray(mechanism.reference)
+    for name, value, reference in zip(mechanism.coordinate_names, np.asarray(q), drawn, strict=True):
+        lines.append(f"  {name:<14} {value:>14.9g}   {value - reference:+.1e}")
+    return "\n".join(lines)
+
+
+def _actuators(mechanism: PlanarMechanism) -> list[str]:
+    """What each actuator does."""
+    texts = []
+    for name, actuator in zip(mechanism.actuator_names, mechanism.description.actuators, strict=True):
+        match actuator:
+            case schema.AngleActuatorDescription(angle=angle):
+                does = f"torque on {angle}"
+            case schema.CoordinateActuatorDescription(coordinate=coordinate):
+                does = f"force on {coordinate}"
+            case schema.PointsActuatorDescription(points=points):
+                does = f"force between {' and '.join(mechanism.point_names[point] for point in points)}"
+            case schema.BodyActuatorDescription(body=body):
+                does = f"torque on {mechanism.body_names[body]}"
+        texts.append(f"{name} ({does})")
+    return texts
+
+
 def mechanism_line(dataset: "xr.Dataset") -> str:
     """Its name and its coordinates."""
     names = dataset.coordinate.values
     return f"{dataset.attrs['name']}: {', '.join(names[:8])}{', …' * (len(names) > 8)}"
 
 
-def aligned(lines: list[tuple[str, str]]) -> str:
+def aligned(lines: Sequence[tuple[str, ...]]) -> str:
     """Lines of a name and a text."""
     return "\n".join(f"{name:<13} {text}" for name, text in lines)

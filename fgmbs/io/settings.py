@@ -1,0 +1,36 @@
+"""What settings of all experiments have in common: numbers, flags, where the results go."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from fgmbs.io.expressions import as_number
+
+
+def _number(value: Any) -> float:
+    number = as_number(value) if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise PydanticCustomError("number", "a number")
+    return float(number)
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+Flag = Annotated[bool, Field(strict=True)]
+
+
+class Output(BaseModel):
+    """Where the results go."""
+
+    # Types only, so that the command line has its own words for them; `limits` checks the values.
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    out: str = "results"
+    """Folder for the results, relative to the working folder."""
+    overwrite: Flag = False
+    """Write into the folder although something is there."""
+    plots: Flag = True
+    """Draw the figures."""
+    animate: Flag = False
+    """Also draw an animation (GIF)."""
