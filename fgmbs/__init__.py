@@ -29,10 +29,11 @@ from fgmbs.mechanisms.planar import load as load
 from fgmbs.problems.driven_motion import DrivenMotion as DrivenMotion
 from fgmbs.problems.hybrid_dynamics import hybrid_dynamics as hybrid_dynamics
 from fgmbs.problems.inverse_dynamics import inverse_dynamics as inverse_dynamics
-from fgmbs.problems.simulate import simulate as simulate
-from fgmbs.problems.simulation import Simulation as Simulation
+from fgmbs.problems.observability import observability as observability
 from fgmbs.problems.online import OnlineEstimator as OnlineEstimator
 from fgmbs.problems.online import online as online
+from fgmbs.problems.simulate import simulate as simulate
+from fgmbs.problems.simulation import Simulation as Simulation
 from fgmbs.problems.smooth import smooth as smooth
 from fgmbs.problems.smoothed_motion import SmoothedMotion as SmoothedMotion
 from fgmbs.recordings.reading import read_recording as read_recording

@@ -1,0 +1,252 @@
+"""What sensors see of a motion, what they do not, and which sensor would help."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fgmbs.errors import ArgumentError
+from fgmbs.graph import Unknowns
+from fgmbs.inputs import AbstractInput
+from fgmbs.kinematics.names import listed
+from fgmbs.linear import METHODS
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.problems.estimation_arguments import checked_inputs, checked_sensors, chosen_coordinates
+from fgmbs.problems.estimation_graph import EstimationModel, Samples, StepData
+from fgmbs.problems.noise_sizes import with_first_sizes
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.sensors.encoder import Encoder
+from fgmbs.sensors.gyroscope import Gyroscope
+from fgmbs.sensors.position import Position
+from fgmbs.sensors.velocity import Velocity
+
+_UNSEEN = 0.5
+"""A variable of which more than this share of what is unknown without sensors is left is not seen."""
+_MOST_STEPS = 2000
+_ANGLE, _RATE, _LENGTH = 1e-3, 1e-2, 1e-3
+"""Noise of candidates: encoders [rad], gyroscopes and speeds [rad/s, m/s], positions [m]."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A sensor that is not there, and what it would tell."""
+
+    name: str
+    information: float
+    """How much less uncertain the motion would be, all steps taken together [nats]."""
+    variable: str
+    """The variable whose standard deviation it would lower most …"""
+    factor: float
+    """… and by how much, over its steps in the median."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observability:
+    """What is known of a motion from sensors, whatever they happen to read."""
+
+    names: tuple[str, ...]
+    """Coordinates, their rates with `d_` in front, unknown forces."""
+    t: Float[np.ndarray, " steps"]
+    """[s]"""
+    std: Float[np.ndarray, "steps names"]
+    """Standard deviations with the sensors."""
+    blind_std: Float[np.ndarray, "steps names"]
+    """The same if nothing was known but the size of the mechanism."""
+    calibration: Mapping[str, float]
+    """Standard deviation of each unknown calibration number, as a share of that of its prior."""
+    candidates: tuple[Candidate, ...]
+    """Other sensors, the most useful first."""
+
+    @property
+    def share(self) -> Float[np.ndarray, "steps names"]:
+        """What is left of the standard deviations; nan for what cannot move."""
+        moves = self.blind_std > 1e-9 * np.max(self.blind_std)
+        return np.where(moves, self.std / np.where(moves, self.blind_std, 1.0), np.nan)
+
+    @property
+    def unseen(self) -> dict[str, list[tuple[float, float]]]:
+        """Variables that no sensor sees, and from when to when [s]."""
+        found = {}
+        for name, share in zip(self.names, self.share.T, strict=True):
+            blind = np.concatenate([[False], share > _UNSEEN, [False]])
+            edges = np.flatnonzero(np.diff(blind.astype(int)))
+            if len(edges):
+                found[name] = [(float(self.t[a]), float(self.t[b - 1])) for a, b in edges.reshape(-1, 2)]
+        return found
+
+    def report(self) -> str:
+        """In words."""
+        lines = []
+        unseen = self.unseen
+        always = [name for name, spans in unseen.items() if spans == [(float(self.t[0]), float(self.t[-1]))]]
+        if len(always) == sum(np.isfinite(self.share).any(axis=0)):
+            lines.append("no sensor sees anything of the motion")
+        elif always:
+            lines.append(f"no sensor ever sees {listed(always)}")
+        for name, spans in unseen.items():
+            if name not in always:
+                when = listed(f"{a:.4g} to {b:.4g} s" if b > a else f"at {a:.4g} s" for a, b in spans[:3])
+                more = f" and {len(spans) - 3} more times" if len(spans) > 3 else ""
+                lines.append(f"no sensor sees {name} from {when}{more}".replace("from at", "at"))
+        if not unseen:
+            lines.append("the sensors see all of the motion, all the time")
+        worst = [
+            f"{name} {np.nanmedian(share):.1%}"
+            for name, share in sorted(
+                zip(self.names, self.share.T, strict=True),
+                key=lambda item: -np.nan_to_num(np.nanmedian(item[1]), nan=-1),
+            )[:3]
+            if np.isfinite(share).any()
+        ]
+        lines.append(f"least well known, as a share of what is unknown without sensors: {', '.join(worst)}")
+        for name, share in self.calibration.items():
+            if share > _UNSEEN:
+                lines.append(f"{name} cannot be told from this motion: {share:.0%} of its prior uncertainty is left")
+        if self.candidates:
+            lines.append("sensors that would help most:")
+            width = max(len(one.name) for one in self.candidates[:5])
+            for one in self.candidates[:5]:
+                gain = f"{one.information:8.1f} nats; {one.variable} {one.factor:.3g} times better known"
+                lines.append(f"  {one.name:<{width}} {gain}")
+        return "\n".join(lines)
+
+
+def observability(
+    mechanism: AbstractMechanism,
+    motion: Any,
+    sensors: Sequence[AbstractSensor],
+    inputs: Sequence[AbstractInput] = (),
+    *,
+    rates: Mapping[str, float] | None = None,
+    candidates: Sequence[AbstractSensor] | None = None,
+) -> Observability:
+    """What sensors can tell of a motion: which coordinates none of them sees, when, and which other sensor would help.
+
+    Nothing is measured here: the covariance of an estimate along a given motion does not depend on what is read. It is
+    compared with that of a motion of which nothing is known but that its coordinates, and their changes in a second,
+    stay within the size of the mechanism.
+
+    Args:
+        mechanism: The mechanism.
+        motion: A motion that it makes, with attributes t, q and dq at equal steps: a simulation or an estimate.
+        sensors: The sensors there are.
+        inputs: Unknown forces as in `smooth`; sizes that are None count as large.
+        rates: How often sensors read, by name, at most once a step; every step by default [Hz].
+        candidates: Sensors that might be added. By default encoders and speeds of all coordinates, and for planar
+            mechanisms also of all bodies, and the positions of all points.
+
+    Raises:
+        ArgumentError: An argument cannot be meant.
+    """
+    sensors = checked_sensors(mechanism, sensors)
+    inputs = checked_inputs(mechanism, inputs, sensors)
+    if candidates is None:
+        taken = {sensor.name for sensor in sensors}
+        candidates = [sensor for sensor in candidate_sensors(mechanism) if sensor.name not in taken]
+    every = checked_sensors(mechanism, (*sensors, *candidates))
+    t, q, dq = (np.asarray(getattr(motion, key)) for key in ("t", "q", "dq"))
+    if len(t) < 3 or np.ptp(np.diff(t)) > 1e-6 * (t[1] - t[0]):
+        raise ArgumentError("motion: expected at least three equal steps in time")
+    t, q, dq = t[:_MOST_STEPS], q[:_MOST_STEPS], dq[:_MOST_STEPS]
+    for name in rates or {}:
+        if name not in [sensor.name for sensor in every]:
+            raise ArgumentError(f"rates: expected names of sensors; found {name!r}")
+
+    mechanism = mechanism.evaluated()
+    chart = chosen_coordinates(mechanism, None)
+    dt = jnp.asarray(t[1] - t[0], dtype=float)
+    model = EstimationModel(mechanism, every, with_first_sizes(mechanism, inputs), dt, chart, (True,) * len(every))
+    steps = jnp.concatenate([q, dq, jnp.zeros((len(t), len(model.wandering)))], axis=1)
+    data, masks = _blank(model, steps, t, rates or {}), np.zeros((1 + len(candidates), len(every)))
+    masks[:, : len(sensors)] = 1.0
+    masks[1:, len(sensors) :] = np.eye(len(candidates))
+
+    own, *others = [_known(model, steps, data, jnp.asarray(mask)) for mask in masks]
+    blind = np.asarray(own.blind_std)
+    names = (
+        *mechanism.coordinate_names,
+        *(f"d_{name}" for name in mechanism.coordinate_names),
+        *(force.name for force in model.wandering),
+    )
+    moves = blind > 1e-9 * np.max(blind)
+    ranking = []
+    for sensor, other in zip(candidates, others, strict=True):
+        gain = np.where(moves, np.asarray(own.std) / np.where(moves, np.asarray(other.std), 1.0), np.nan)
+        median = np.nanmedian(np.where(moves.any(axis=0), gain, 1.0), axis=0)
+        best = int(np.argmax(np.nan_to_num(median)))
+        information = float(other.half_log_determinant - own.half_log_determinant)
+        ranking.append(Candidate(sensor.name, information, names[best], float(median[best])))
+    ranking.sort(key=lambda one: -one.information)
+    own_sensors = tuple(sensor.name for sensor in sensors)
+    calibration, place = {}, 0
+    for name, size in model.global_sizes:
+        if name.rpartition(".")[0] in own_sensors:
+            share = own.calibration_std[place : place + size] / model.calibration[1][place : place + size]
+            calibration[name] = float(jnp.max(share))
+        place += size
+    return Observability(names, t, np.asarray(own.std), blind, calibration, tuple(ranking))
+
+
+def candidate_sensors(mechanism: AbstractMechanism) -> list[AbstractSensor]:
+    """Sensors that one might think of: of every coordinate, and of every body and free point of a planar mechanism."""
+    found: list[AbstractSensor] = []
+    if isinstance(mechanism, PlanarMechanism):
+        for body in mechanism.body_names:
+            found.append(Encoder(f"angle of {body}", body=body, sigma=_ANGLE))
+            found.append(Gyroscope(f"gyroscope on {body}", body=body, sigma=_RATE))
+        for k, point in enumerate(mechanism.point_names):
+            if k not in mechanism.fixed_points:
+                found.append(Position(f"position of {point}", point=point, sigma=_LENGTH))
+    else:
+        for name in mechanism.coordinate_names:
+            found.append(Encoder(f"encoder of {name}", of=name, sigma=_ANGLE))
+            found.append(Velocity(f"speed of {name}", of=name, sigma=_RATE))
+    return found
+
+
+class _Known(eqx.Module):
+    """What is known with some of the sensors."""
+
+    std: Float[Array, "steps nx"]
+    blind_std: Float[Array, "steps nx"]
+    half_log_determinant: Float[Array, ""]
+    calibration_std: Float[Array, " p"]
+
+
+@eqx.filter_jit
+def _known(model: EstimationModel, steps, data: StepData, active: Float[Array, " sensors"]) -> _Known:
+    samples = tuple(s._replace(mask=s.mask * on) for s, on in zip(data.samples, active, strict=True))
+    graph = model.graph(steps, data._replace(samples=samples))
+    x = Unknowns(steps, model.calibration[0])
+    system, _ = graph.linearize(x)
+    factorization = METHODS["sqrt"](system, *graph.still(x))
+    marginals = factorization.marginals()
+    E = graph.tangents(x)
+    assert E is not None
+    variance = jnp.einsum("kxa,kab,kxb->kx", E, marginals.steps, E)
+    blind = jnp.sqrt(jnp.einsum("kxa,a->kx", E**2, data.prior_weights[0] ** -2))
+    calibration = jnp.sqrt(jnp.diag(marginals.globals))
+    return _Known(jnp.sqrt(jnp.maximum(variance, 0.0)), blind, factorization.log_determinant() / 2, calibration)
+
+
+def _blank(model: EstimationModel, steps, t, rates: Mapping[str, float]) -> StepData:
+    """Steps at which every sensor reads something, as often as it does."""
+    T = len(t)
+    extent = max(float(np.max(np.abs(np.asarray(model.mechanism.reference)))), 1.0)
+    forces = [force.size for force in model.wandering]
+    sigma = jnp.concatenate([jnp.full(2 * model.chart.dof, extent), *map(jnp.atleast_1d, forces)])
+    weights = jnp.zeros((T, model.local_size)).at[0].set(1 / sigma)
+    samples = []
+    for sensor in model.sensors:
+        ticks = np.floor((t - t[0]) * rates.get(sensor.name, np.inf) + 1e-6) if sensor.name in rates else np.arange(T)
+        reads = np.concatenate([[True], np.diff(ticks) > 0])
+        mask = jnp.broadcast_to(jnp.asarray(reads, float)[:, None, None], (T, 1, sensor.rows))
+        samples.append(Samples(jnp.zeros((T, 1, sensor.rows)), jnp.ones((T, 1)), mask))
+    commands = jnp.zeros((T, 2, len(model.commands)))
+    linked = jnp.ones(T).at[0].set(0.0)
+    return StepData(jnp.asarray(t), linked, steps, weights, commands, tuple(samples))
