@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import fgmbs
+from fgmbs.sensors import Position, Unknown
 from rigs.recordings import recorded
 
 MECHANISM = Path(__file__).parents[2] / "configs" / "mechanisms" / "double_pendulum_ibm.yaml"
@@ -43,3 +44,28 @@ def recording(run: int, frame_rate: float = FRAME_RATE) -> fgmbs.Recording:
     return fgmbs.Recording.of(
         np.arange(right.shape[1]) / frame_rate, values, units=dict.fromkeys(values, "px"), source=str(path)
     )
+
+
+def cameras(motion: fgmbs.Recording, run: int) -> tuple[Position, Position]:
+    """The markers `joint` and `tip` as seen by a camera whose scale, place and tilt are known roughly."""
+    origin = np.array([np.median(motion[f"pivot.{axis}"].values) for axis in "xy"])
+    joint, tip = (
+        Position(
+            point,
+            point=point,
+            unit="px",
+            sigma=SIGMA,
+            gain=Unknown(scale(run), sigma=0.01 * scale(run)),
+            bias=Unknown(origin, sigma=3.0),
+            misalignment=Unknown(sigma=0.02),
+        )
+        for point in ("joint", "tip")
+    )
+    return joint, tip
+
+
+def first_pose(motion: fgmbs.Recording) -> dict[str, float]:
+    """Angles of both arms in the first frame, as the mechanism counts them [rad]."""
+    x, y = (np.array([motion[f"{point}.{axis}"].values[0] for point in ("pivot", "joint", "tip")]) for axis in "xy")
+    upper, lower = np.arctan2(np.diff(y), np.diff(x))
+    return {"theta": float(upper), "phi": float(lower - upper)}
