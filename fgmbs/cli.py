@@ -225,8 +225,9 @@ def smooth(experiment: SmoothExperiment) -> None:
     """
     _refuse(smooth_limits(experiment))
     mechanism = fgmbs.load(experiment.mechanism)
-    described = [build_sensors(file) for file in experiment.sensor_files()]
-    sensors, inputs = ([thing for part in described for thing in part[k]] for k in range(2))
+    described = [build_sensors(file, mechanism) for file in experiment.sensor_files()]
+    sensors = [sensor for part, _ in described for sensor in part]
+    inputs = [force for _, part in described for force in part]
     recordings = read_recordings(experiment)
     forces = [force.name for force in wandering(inputs)]
     truth = read_truth(experiment.truth, mechanism.coordinate_names, forces) if experiment.truth else None

@@ -1,10 +1,17 @@
 """Fixtures shared by all tests."""
 
 import os
+import types
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
+
+import fgmbs
+from fgmbs.factors.robust import Huber
+from fgmbs.sensors import Gyroscope, Position, Unknown
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,3 +36,32 @@ def data_dir() -> Path:
 def configs() -> Path:
     """The mechanisms and experiments that the project ships."""
     return ROOT / "configs"
+
+
+@pytest.fixture(scope="session")
+def swing(configs):
+    """A pendulum, a uniform rod of 1 m, that swings from 45 degrees below the horizontal; every 5 ms."""
+    t = np.arange(61) * 5e-3
+    solution = solve_ivp(
+        lambda t, y: (y[1], -1.5 * 9.81 * np.cos(y[0])), (0, t[-1]), (-np.pi / 4, 0), t_eval=t, rtol=1e-10
+    )
+    theta, rate = solution.y
+    q = np.stack([np.cos(theta), np.sin(theta)], axis=1)
+    dq = rate[:, None] * np.stack([-q[:, 1], q[:, 0]], axis=1)
+    mechanism = fgmbs.load(configs / "mechanisms" / "pendulum.yaml")
+    return types.SimpleNamespace(mechanism=mechanism, t=t, q=q, dq=dq)
+
+
+@pytest.fixture(scope="session")
+def estimate(swing):
+    """The swing from a camera and a gyroscope with a spike at 0.1 s, with an unknown force on its tip."""
+    sensors = (
+        Position("cam", point="tip", sigma=2e-3, bias=Unknown(sigma=0.1)),
+        Gyroscope("gyro", body="rod", sigma=0.05, loss=Huber()),
+    )
+    recording = fgmbs.readings(swing.mechanism, swing, sensors, seed=3)
+    gyro = recording["gyro"]
+    spiked = fgmbs.Recording.of(gyro.t, {"gyro": gyro.values + 5.0 * (np.abs(gyro.t - 0.1) < 1e-6)}, source="swing")
+    recording = fgmbs.Recording({**recording.signals, **spiked.signals}, "swing", ("a spike was added",))
+    forces = (fgmbs.inputs.RandomWalk("y_tip", 5.0, sigma0=10.0), fgmbs.inputs.Disturbance(1e-3))
+    return fgmbs.smooth(swing.mechanism, recording, sensors, forces, start={})

@@ -158,11 +158,9 @@ class SmoothExperiment(SmoothSettings):
 
     def parts(self) -> tuple[RecordingPart, ...]:
         """The recordings."""
-        several = isinstance(self.recording, tuple)
-        return tuple(
-            _part(("recording", i) if several else ("recording",), entry)
-            for i, entry in enumerate(self.recording if several else (self.recording,))
-        )
+        if isinstance(self.recording, tuple):
+            return tuple(_part(("recording", i), entry) for i, entry in enumerate(self.recording))
+        return (_part(("recording",), self.recording),)
 
     def starts(self, key: Literal["start", "start_velocities"]) -> Any:
         """What `smooth` takes as start, or as its velocities."""
@@ -188,9 +186,8 @@ class SmoothExperiment(SmoothSettings):
             update["truth"] = str(folder / self.truth)
         if isinstance(self.sensors, str):
             update["sensors"] = str(folder / self.sensors)
-        several = isinstance(self.recording, tuple)
-        moved = [_moved(entry, folder) for entry in (self.recording if several else (self.recording,))]
-        return self.model_copy(update=update | {"recording": tuple(moved) if several else moved[0]})
+        update["recording"] = _moved(self.recording, folder)
+        return self.model_copy(update=update)
 
     def options(self) -> SmoothOptions:
         """What the command line may replace."""
@@ -227,10 +224,13 @@ def _part(path: Path, entry: str | OneFile | SeveralFiles) -> RecordingPart:
 
 
 def _moved(entry: Any, folder: FilePath) -> Any:
-    if isinstance(entry, str):
-        return str(folder / entry)
-    if isinstance(entry, SeveralFiles):
-        return entry.model_copy(update={"files": tuple(_moved(file, folder) for file in entry.files)})
+    match entry:
+        case str():
+            return str(folder / entry)
+        case tuple():
+            return tuple(_moved(one, folder) for one in entry)
+        case SeveralFiles():
+            return entry.model_copy(update={"files": _moved(entry.files, folder)})
     return entry.model_copy(update={"file": str(folder / entry.file)})
 
 
@@ -295,28 +295,28 @@ _KINDS = {
 
 def _fault(error: Any, data: Mapping[str, Any]) -> Fault | None:
     """What pydantic found, in our words."""
-    loc = tuple(step for step in error["loc"] if step not in _TAGS)
-    section, kind = loc[0], error["type"]
+    loc: Path = tuple(step for step in error["loc"] if step not in _TAGS)
+    section, last, kind = loc[0], loc[-1], error["type"]
     if section in ("sensors", "inputs") and len(loc) > 1:
         return fault_of({**error, "loc": loc}, data)
     found = plain(error["input"])
     match kind:
         case "extra_forbidden":
             keys = _keys(error["loc"])
-            return Fault(loc, f"expected no key '{loc[-1]}' here{nearest(str(loc[-1]), keys, 'keys')}", of_key=True)
-        case "missing" if isinstance(loc[-1], int):
-            return Fault(loc[:-1], f"expected {_EXPECTED[str(loc[-2])]}; found a list of {loc[-1]}")
+            return Fault(loc, f"expected no key '{last}' here{nearest(str(last), keys, 'keys')}", of_key=True)
+        case "missing" if isinstance(last, int):  # one of the two numbers of start_sigma
+            return Fault(loc[:1], f"expected {_EXPECTED[str(section)]}; found a list of {last}")
         case "missing":
-            return Fault(loc, f"expected {_EXPECTED.get(str(loc[-1]), 'a value')}; found no key '{loc[-1]}'")
+            return Fault(loc, f"expected {_EXPECTED.get(str(last), 'a value')}; found no key '{last}'")
         case "literal_error":
             words = [f"'{word}'" for word in get_args(SmoothSettings.model_fields[str(section)].annotation)]
             return Fault(loc, f"expected {' or '.join(words)}; found {found}")
         case "too_short" if error["input"]:
             return None  # its entries have faults of their own
         case "too_short" | "too_long":
-            return Fault(loc, f"expected {_EXPECTED[str(loc[-1])]}; found {found}")
+            return Fault(loc, f"expected {_EXPECTED[str(last)]}; found {found}")
     name = next((str(step) for step in reversed(loc) if isinstance(step, str)), "")
-    whole = kind in ("dict_type", "tuple_type") or (name == loc[-1] and kind == "string_type") or "recording" == name
+    whole = kind in ("dict_type", "tuple_type") or (name == last and kind == "string_type") or name == "recording"
     expected = _EXPECTED.get(name) if whole else None
     return Fault(loc, f"expected {expected or _KINDS.get(kind, error['msg'])}; found {found}")
 

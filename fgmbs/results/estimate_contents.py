@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fgmbs.inputs import AbstractInput, Command, Disturbance, GaussMarkov, WhiteNoise, commands, wandering
+from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.problems.smoothed_motion import Group, SmoothedMotion
@@ -122,9 +122,11 @@ def _unit_of(mechanism: AbstractMechanism, force: AbstractInput) -> str:
             return "W"
         case WhiteNoise(on=on):
             return f"{force_unit(mechanism, on)} √s"
-        case GaussMarkov(on=on) | Command(on=on):
+        case RandomWalk(on=on):
+            return f"{force_unit(mechanism, on)}/√s"
+        case GaussMarkov(on=on):
             return force_unit(mechanism, on)
-    return f"{force_unit(mechanism, force.on)}/√s"  # a random walk
+    return ""
 
 
 def _sensors(motion: SmoothedMotion) -> Contents:

@@ -13,6 +13,7 @@ from fgmbs.inputs import AbstractInput
 from fgmbs.io.faults import Fault
 from fgmbs.io.schema import Path
 from fgmbs.io.sensors import LossDescription, SensorsFile, UnknownDescription, read_sensors_file
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.accelerometer import Accelerometer
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.channel import Unknown
@@ -57,8 +58,14 @@ def read_sensors(path: str | os.PathLike[str]) -> tuple[tuple[AbstractSensor, ..
     return build_sensors(read_sensors_file(path))
 
 
-def build_sensors(file: SensorsFile) -> tuple[tuple[AbstractSensor, ...], tuple[AbstractInput, ...]]:
+def build_sensors(
+    file: SensorsFile, mechanism: AbstractMechanism | None = None
+) -> tuple[tuple[AbstractSensor, ...], tuple[AbstractInput, ...]]:
     """(sensors, inputs) that a file describes; see `read_sensors`.
+
+    Args:
+        file: What it says.
+        mechanism: What they are to fit, if that is known yet.
 
     Raises:
         DescriptionError: All faults, each with its line.
@@ -68,7 +75,7 @@ def build_sensors(file: SensorsFile) -> tuple[tuple[AbstractSensor, ...], tuple[
         tuple(
             thing
             for i, entry in enumerate(entries)
-            if (thing := _built(kinds[entry.type], entry, (section, i), faults)) is not None
+            if (thing := _built(kinds[entry.type], entry, (section, i), faults, mechanism)) is not None
         )
         for section, entries, kinds in (
             ("sensors", file.description.sensors, _SENSORS),
@@ -82,7 +89,9 @@ def build_sensors(file: SensorsFile) -> tuple[tuple[AbstractSensor, ...], tuple[
     return sensors, forces
 
 
-def _built(build: Callable[..., Any], entry: BaseModel, path: Path, faults: list[Fault]) -> Any:
+def _built(
+    build: Callable[..., Any], entry: BaseModel, path: Path, faults: list[Fault], mechanism: AbstractMechanism | None
+) -> Any:
     """What an entry describes, or None and its fault."""
     given = {key: value for key in type(entry).model_fields if (value := getattr(entry, key)) is not None}
     del given["type"]
@@ -92,7 +101,10 @@ def _built(build: Callable[..., Any], entry: BaseModel, path: Path, faults: list
             here = (*path, key)
             given[key] = _argument(value)
         here = path
-        return build(**given)
+        made = build(**given)
+        if mechanism is not None:
+            made.check(mechanism)
+        return made
     except ArgumentError as error:
         # "sensor 'imu': gain: expected …": the file has a place for the name and the argument.
         text = str(error).removeprefix(f"sensor {given.get('name')!r}: ")

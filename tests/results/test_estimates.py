@@ -1,0 +1,196 @@
+"""Datasets and reports of estimates: what they hold, what they say, and what they doubt."""
+
+import dataclasses
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from fgmbs import results
+from fgmbs.errors import Status
+from fgmbs.sensors import Gyroscope, Position
+
+
+@pytest.fixture(scope="module")
+def dataset(estimate):
+    return results.to_dataset(estimate, {"dt": 5e-3})
+
+
+@pytest.fixture(scope="module")
+def truth(swing):
+    names = ("x_tip", "y_tip")
+    columns = {"t": swing.t} | dict(zip(names, swing.q.T, strict=True))
+    return columns | {f"d_{name}": value for name, value in zip(names, swing.dq.T, strict=True)}
+
+
+def test_a_file_gives_back_the_whole_dataset(estimate, dataset, tmp_path):
+    estimate.save(tmp_path / "out.nc")
+    read = results.load_results(tmp_path / "out.nc")
+    xr.testing.assert_identical(read, dataset.assign_attrs(config="{}"))
+
+
+def test_every_array_of_the_estimate_is_there(estimate, dataset):
+    for name in ("t", "q", "q_std", "dq", "dq_std", "ddq", "ddq_std", "forces", "forces_std", "recording"):
+        np.testing.assert_array_equal(dataset[name], getattr(estimate, name))
+    np.testing.assert_array_equal(dataset["multipliers"], estimate.lambda_)
+    np.testing.assert_array_equal(dataset["multipliers_std"], estimate.lambda_std)
+    forces, std = estimate.joint_forces()
+    np.testing.assert_array_equal(dataset["joint_forces"], forces)
+    np.testing.assert_array_equal(dataset["joint_forces_std"], std)
+    np.testing.assert_array_equal(dataset["cost_history"], estimate.cost_history)
+    assert json.loads(dataset.attrs["notes"]) == list(estimate.notes)
+    assert dataset["status"] == results.STATUSES.index("converged")
+    assert "step_status" not in dataset and "commands" not in dataset and "start_cost" not in dataset
+
+
+def test_sensors_have_samples_and_rows_of_their_own(estimate, dataset):
+    for fit, columns in zip(estimate.fits, (["cam.x", "cam.y"], ["gyro"]), strict=True):
+        for name in ("t", "recording", "measured", "predicted", "normalized", "weight"):
+            np.testing.assert_array_equal(dataset[f"{fit.name}.{name}"], getattr(fit, name))
+        assert dataset[f"{fit.name}.row"].values.tolist() == columns
+        assert dataset[f"{fit.name}.unit"].values.tolist() == list(fit.units)
+    assert dataset["gyro.measured"].attrs["robust"] and not dataset["cam.measured"].attrs["robust"]
+
+
+def test_groups_forces_and_calibration_have_names_and_units(estimate, dataset):
+    assert dataset.group.values.tolist() == ["cam", "gyro", "disturbance", "y_tip"]
+    assert dataset.group_unit.values.tolist() == ["m", "rad/s", "W", "N/√s"]
+    for name in ("count", "dof", "chi2", "size", "p_value", "correlation", "whiteness"):
+        np.testing.assert_array_equal(dataset[f"group_{name}"], [getattr(group, name) for group in estimate.groups])
+    assert dataset.force.values.tolist() == ["y_tip"] and dataset.force_unit.values.tolist() == ["N"]
+    assert dataset.calibration.values.tolist() == ["cam.bias[0]", "cam.bias[1]"]
+    np.testing.assert_array_equal(dataset["calibration_value"], estimate.calibration["cam.bias"])
+    np.testing.assert_array_equal(dataset["calibration_prior_std"], [0.1, 0.1])
+    assert dataset["q"].units == "m" and dataset["ddq_std"].units == "m/s²" and dataset["forces"].units == "N"
+
+
+def test_the_report_tells_sensors_outliers_and_calibration(estimate, dataset):
+    said = estimate.report()
+    assert said == results.estimate_report(dataset)
+    for line in (
+        "mechanism     pendulum: x_tip, y_tip",
+        "steps         61 of dt = 0.005 s, t = 0 to 0.3 s",
+        "status        converged",
+        f"iterations    {int(estimate.iterations)}, cost {float(estimate.cost_history[-1]):.6g}",
+        "- a spike was added",
+    ):
+        assert line in said.replace("swing: ", "")
+    words = {line.split()[0]: line.split() for line in said.splitlines() if line.startswith("  ")}
+    bias, std = (float(numbers["cam.bias"][1]) for numbers in (estimate.calibration, estimate.calibration_std))
+    assert words["cam.bias[1]"] == ["cam.bias[1]", f"{bias:.6g}", f"{std:.2g}", "m", "0", "0.1"]
+    (spike,) = estimate.fits[1].outliers
+    largest = abs(float(estimate.fits[1].normalized[spike, 0]))
+    assert estimate.fits[1].t[spike] == pytest.approx(0.1)
+    assert words["gyro"] == ["gyro", "61", "1", "1.64%", "1", f"{largest:.1f}", "σ", "0.1"]
+    force = estimate.groups[-1]
+    assert words["y_tip"][:5] == ["y_tip", "force", "60", f"{force.chi2:.1f}", f"{force.dof:.1f}"]
+    assert words["y_tip"][-3:] == ["5", "N/√s", "given"]
+
+
+def test_known_values_are_compared_with_the_bands(dataset, truth):
+    said = results.estimate_report(results.with_truth(dataset, truth), seconds=2.5)
+    error = dataset["q"].values - np.stack([truth["x_tip"], truth["y_tip"]], axis=1)
+    inside = np.mean(np.abs(error) <= 2 * dataset["q_std"].values)
+    assert f"RMSE q [m]    {np.sqrt(np.mean(error**2)):.3e}" in said
+    assert f"within ±2σ    q {inside:.1%}" in said and inside > 0.8
+    assert "time          2.5 s including compilation" in said
+
+
+@pytest.fixture
+def sound(dataset):
+    """The dataset with nothing to doubt."""
+    good = dataset.copy(deep=True)
+    good["group_p_value"][:] = 0.5
+    good["group_whiteness"][:] = 0.5
+    good["forces_std"][:] = 1e-3 * np.ptp(good["forces"].values)
+    assert results.doubts(good) == []
+    return good
+
+
+def test_residuals_that_do_not_fit_are_doubted(sound):
+    sound["group_p_value"][:] = 1e-6
+    sound["group_chi2"][:] = sound["group_dof"] * np.array([2.0, 0.5, 3.0, 1.05])
+    worse, better, larger = results.doubts(sound)
+    assert worse.startswith("cam: χ² is 2 times what is expected (p = 1e-06): the sensor is worse than its sigma says")
+    assert better.startswith("gyro: χ² is 0.5 times") and "its sigma is larger than its noise" in better
+    assert larger.startswith("disturbance: χ² is 3 times") and "the unknown force is larger than its size" in larger
+
+
+def test_residuals_that_hang_together_are_doubted_for_sensors_only(sound):
+    sound["group_whiteness"][:] = 1e-9
+    sound["group_correlation"][:] = [0.4, 0.01, 0.9, 0.9]
+    (doubt,) = results.doubts(sound)
+    assert doubt.startswith("cam: residuals hang together in time (correlation of neighbours 0.40, p = 1e-09)")
+
+
+def test_a_band_as_wide_as_the_range_is_doubted(sound):
+    sound["q_std"][:, 1] = 0.3 * np.ptp(sound["q"].values[:, 1])
+    sound["dq_std"][:, 0] = np.abs(sound["dq"][:, 0]).max()
+    q, dq = results.doubts(sound)
+    assert q.startswith("y_tip: hardly observed: its band is ±") and " m where it changes by " in q
+    assert dq.startswith("velocity of x_tip: hardly observed: its band is ±")
+
+
+def test_a_coordinate_that_cannot_move_and_a_steady_velocity_are_not_doubted(sound):
+    sound["q"][:, 0], sound["q_std"][:, 0] = 1.0, 1e-17
+    sound["dq"][:, 0], sound["dq_std"][:, 0] = 3.0, 0.01
+    assert results.doubts(sound) == []
+
+
+def test_what_the_data_do_not_tell_is_doubted(sound):
+    sound["calibration_std"][1] = 0.099
+    sound["group_found"][3], sound["group_dof"][3] = True, 0.01
+    force, bias = results.doubts(sound)
+    assert bias == "cam.bias[1]: the data say nothing about it; it is what was assumed before"
+    assert force.startswith("y_tip: the data show no such force")
+
+
+def test_outliers_are_doubted_where_they_are_many_or_pull(sound):
+    sound["gyro.weight"][:10] = 0.1
+    sound["cam.normalized"][3, 0] = -7.0
+    pull, many = results.doubts(sound)
+    assert pull == "cam: 1 samples are farther than 5 σ; a robust loss would keep them from pulling"
+    assert many.startswith("gyro: 18% of its samples are outliers: its unit, sign, place or clock may be wrong")
+
+
+def test_a_solve_that_failed_and_lost_steps_are_doubted(sound):
+    sound["q"][4:] = np.nan
+    failed = sound.assign_attrs(status="stalled: no damping gives a step that lowers the cost")
+    doubts = results.doubts(failed)
+    assert doubts[0].startswith("the solve did not end well (stalled: no damping")
+    assert doubts[1] == "57 of 61 steps are no numbers, the first at t = 0.02 s"
+
+
+@pytest.mark.parametrize("more, doubted", [(1.5, True), (30.0, False)])
+def test_the_next_best_start_is_told(sound, more, doubted):
+    two = sound.assign(
+        start_cost=("start", [10.0, 10.0 + more]), start_q=(("start", "coordinate"), [[0.7, -0.7], [0.6, 0.8]])
+    )
+    said = results.estimate_report(two)
+    times = f"{np.exp(1.5):.3g}" if doubted else "more than a million"
+    line = (
+        f"the best of 2 that were followed; the next, at x_tip = 0.6, y_tip = 0.8, costs {more:g} more: {times} times"
+    )
+    assert line in said
+    assert (
+        any("the data hardly tell it from another one, 4.5 times" in doubt for doubt in results.doubts(two)) == doubted
+    )
+
+
+def test_statuses_of_single_steps_are_kept(estimate):
+    status = jnp.broadcast_to(estimate.status._value, (61,))
+    windowed = dataclasses.replace(estimate, step_status=dataclasses.replace(Status.converged, _value=status))
+    dataset = results.to_dataset(windowed)
+    assert dataset["step_status"].dims == ("step",)
+    assert set(dataset["step_status"].values) == {results.STATUSES.index("converged")}
+
+
+def test_names_that_no_file_allows_are_replaced(estimate, tmp_path):
+    sensors = (Position("a/b", point="tip", sigma=1.0), Gyroscope("a_b", body="rod", sigma=1.0))
+    dataclasses.replace(estimate, sensors=sensors).save(tmp_path / "out.nc")
+    read = results.load_results(tmp_path / "out.nc")
+    assert read.sensor.values.tolist() == ["a/b", "a_b"] and read.sensor_key.values.tolist() == ["a_b", "a_b_1"]
+    np.testing.assert_array_equal(read["a_b.measured"], estimate.fits[0].measured)
+    np.testing.assert_array_equal(read["a_b_1.measured"], estimate.fits[1].measured)
