@@ -1,5 +1,6 @@
 """The four-bar linkage and its free fall, shared by the tests of `simulate`; equal sizes share one compilation."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from fgmbs.io.load import parse_mechanism
 from fgmbs.mechanisms.planar import PlanarMechanism, load
 from fgmbs.problems.simulate import simulate
 from fgmbs.problems.simulation import Simulation
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))  # reference estimators and true motions
 
 LOOP = """
 parameters: {L_crank: 1.0, L_coupler: 2.0, L_rocker: 3.6, base: 4.0}
