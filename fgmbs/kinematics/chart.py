@@ -11,9 +11,9 @@ from fgmbs.typing import Coordinates, Scalar
 
 _MASSLESS_PREFERENCE = 10.0
 """How many times better a coordinate with mass must be to become independent before one without (an angle)."""
-_CORRECTIONS = 3
-_CLOSED = 1e-6
-"""Last correction of a closed position, relative to the coordinates."""
+_CORRECTIONS = 2
+_CLOSED = 1e-3
+"""Last correction of a position that closes, relative to the coordinates; the next move squares it."""
 
 
 class MotionChart(eqx.Module):
@@ -66,19 +66,24 @@ class MotionChart(eqx.Module):
         B, R = self._independent(mechanism, q, _projector(mechanism, q, t)[0])
 
         moved = mechanism.retract(q, R @ dz)
-        P, S = _projector(mechanism, moved, t)
-        back = S - _lift(B, P) @ (B @ S)
+        back, _ = self._back(mechanism, moved, B, t)
         for _ in range(_CORRECTIONS):
-            last = back @ mechanism.constraints(moved, t)
-            moved = mechanism.retract(moved, -last)
-        # The matrix is that of the first of them, so that each leaves of the error its distance from the first.
+            # Of the error each leaves its distance from where `back` was taken.
+            moved = mechanism.retract(moved, -back @ mechanism.constraints(moved, t))
+        back, R = self._back(mechanism, moved, B, t)
+        last = back @ mechanism.constraints(moved, t)
         closed = jnp.linalg.norm(last) <= _CLOSED * (1 + jnp.linalg.norm(q))
-        moved = jnp.where(closed, moved, jnp.nan)
-        P, S = _projector(mechanism, moved, t)
-        speed = B @ dq + ddz
-        lost = S @ mechanism.constraint_rate(moved, jnp.zeros_like(dq), t)
-        dq = _lift(B, P) @ (speed + B @ lost) - lost
+        moved = jnp.where(closed, mechanism.retract(moved, -last), jnp.nan)
+        dq = R @ (B @ dq + ddz)
+        for _ in range(_CORRECTIONS):
+            dq = dq - back @ mechanism.constraint_rate(moved, dq, t)
         return jnp.concatenate([moved, dq, u + du])
+
+    def _back(self, mechanism, q, B, t):
+        """(S', R) with Φ_q S' = 1, B S' = 0: back to the constraints at constant z; and B R = 1, Φ_q R = 0."""
+        P, S = _projector(mechanism, q, t)
+        R = _lift(B, P)
+        return S - R @ (B @ S), R
 
     def coordinates(self, mechanism: AbstractMechanism, x: Float[Array, " nx"], t: Scalar) -> Float[Array, "local nx"]:
         """C with δ = C (y − x) for a neighbour y of x: the selection of (z, ż, u)."""

@@ -1,0 +1,77 @@
+"""Local coordinates of a moving mechanism."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fgmbs
+from fgmbs.kinematics.chart import MotionChart
+from fgmbs.mechanisms.planar import load
+
+
+@pytest.fixture(scope="module", params=("fourbar", "five_bar", "parallel_robot"))
+def moving(request):
+    """(mechanism, chart, x on the constraints with one more variable)."""
+    mechanism = load(f"configs/mechanisms/{request.param}.yaml").evaluated()
+    q = fgmbs.assemble(mechanism)
+    chart = MotionChart(mechanism.dof)
+    x = jnp.concatenate([q, jnp.zeros(mechanism.nv), jnp.ones(1)])
+    kick = jnp.linspace(0.02, 0.1, 2 * chart.dof + 1)
+    return mechanism, chart, move(mechanism, chart, x, kick)
+
+
+ZERO = jnp.zeros(())
+move = eqx.filter_jit(lambda mechanism, chart, x, delta: chart.move(mechanism, x, delta, ZERO))
+tangent = eqx.filter_jit(lambda mechanism, chart, x: chart.tangent(mechanism, x, ZERO))
+coordinates = eqx.filter_jit(lambda mechanism, chart, x: chart.coordinates(mechanism, x, ZERO))
+derivative = eqx.filter_jit(
+    lambda mechanism, chart, x, delta: jax.jacfwd(lambda delta: chart.move(mechanism, x, delta, ZERO))(delta)
+)
+
+
+def test_moved_steps_satisfy_the_constraints(moving):
+    mechanism, chart, x = moving
+    n = mechanism.n
+    delta = 0.03 * jnp.cos(jnp.arange(2.0 * chart.dof + 1))
+    y = move(mechanism, chart, x, delta)
+    assert np.max(np.abs(mechanism.constraints(y[:n], 0.0))) < 1e-12
+    assert np.max(np.abs(mechanism.constraint_rate(y[:n], y[n : 2 * n], 0.0))) < 1e-12
+
+
+def test_independent_coordinates_move_as_told(moving):
+    mechanism, chart, x = moving
+    delta = 0.03 * jnp.sin(1 + jnp.arange(2.0 * chart.dof + 1))
+    C = coordinates(mechanism, chart, x)
+    np.testing.assert_allclose(C @ (move(mechanism, chart, x, delta) - x), delta, atol=1e-12)
+
+
+def test_tangent_is_the_derivative_of_the_motion(moving):
+    mechanism, chart, x = moving
+    still = jnp.zeros(2 * chart.dof + 1)
+    E = tangent(mechanism, chart, x)
+    np.testing.assert_allclose(E, derivative(mechanism, chart, x, still), atol=1e-11)
+    e = 1e-6
+    for k in range(still.size):
+        ahead, behind = (move(mechanism, chart, x, still.at[k].set(s)) for s in (e, -e))
+        np.testing.assert_allclose(E[:, k], (ahead - behind) / (2 * e), atol=1e-8)
+
+
+def test_no_motion_leaves_a_step_where_it_is(moving):
+    mechanism, chart, x = moving
+    np.testing.assert_allclose(move(mechanism, chart, x, jnp.zeros(2 * chart.dof + 1)), x, atol=1e-14)
+
+
+def test_a_step_off_the_constraints_is_brought_back(moving):
+    mechanism, chart, x = moving
+    y = move(mechanism, chart, x + 1e-4, jnp.zeros(2 * chart.dof + 1))
+    assert np.max(np.abs(mechanism.constraints(y[: mechanism.n], 0.0))) < 1e-12
+
+
+def test_out_of_reach_is_not_a_number():
+    mechanism = load("configs/mechanisms/fourbar.yaml").evaluated()
+    q = fgmbs.assemble(mechanism)
+    x = jnp.concatenate([q, jnp.zeros(mechanism.nv)])
+    chart = MotionChart(1, (mechanism.coordinate_names.index("y_P1"),))
+    assert np.all(np.isnan(move(mechanism, chart, x, jnp.array([5.0, 0.0]))[: mechanism.n]))

@@ -1,0 +1,234 @@
+"""Smoothing: against dense algebra, against itself in other forms, and what recordings may look like."""
+
+import jax
+import numpy as np
+import pytest
+
+import fgmbs
+from fgmbs.inputs import Disturbance, GaussMarkov, RandomWalk
+from fgmbs.linear import METHODS
+from fgmbs.problems import estimation_account as accounts
+from fgmbs.problems import smooth as problem
+from fgmbs.sensors import Accelerometer, Encoder, Gyroscope, Unknown
+
+DT = 5e-3
+SENSORS = (
+    Gyroscope("gyro", body="coupler", sigma=0.02),
+    Encoder("enc", body="crank", sigma=0.01),
+)
+POWER = (Disturbance(1e-2),)
+
+
+@pytest.fixture(scope="module")
+def fourbar():
+    return fgmbs.load("configs/mechanisms/fourbar.yaml")
+
+
+@pytest.fixture(scope="module")
+def motion(fourbar):
+    return fgmbs.simulate(fourbar, 0.5, DT)
+
+
+@pytest.fixture(scope="module")
+def recording(fourbar, motion):
+    return fgmbs.readings(fourbar, motion, SENSORS, rates={"gyro": 200, "enc": 50}, seed=1)
+
+
+@pytest.fixture(scope="module")
+def estimate(fourbar, recording):
+    return fgmbs.smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 1.0})
+
+
+def state(est):
+    return np.concatenate([est.q, est.dq], axis=1)
+
+
+def std(est):
+    return np.concatenate([est.q_std, est.dq_std], axis=1)
+
+
+def solved(mechanism, recording, est, sensors=SENSORS, inputs=POWER):
+    """(model, data, x) of an estimate, as its solver had them."""
+    built, found = problem._problem(mechanism, recording, sensors, inputs, DT, None, "given")
+    solution = problem._Solution(built, found)
+    starts = problem.checked_start(built.model, 1, {"x_P1": 1.0}, None, None)
+    solution.begin(starts, lambda *_: None)
+    solution.solve(lambda *_: None)
+    np.testing.assert_allclose(solution.x.steps[: len(est.t)], np.column_stack([state(est), est.forces]), atol=1e-12)
+    return solution.model, solution.data, solution.x
+
+
+def test_close_to_the_truth(estimate, motion):
+    error = (state(estimate) - np.concatenate([motion.q, motion.dq], axis=1)) / std(estimate)
+    assert np.sqrt(np.mean(error**2)) < 2
+    assert np.max(np.abs(np.asarray(jax.vmap(lambda q: estimate.mechanism.constraints(q, 0.0))(estimate.q)))) < 1e-12
+    for group in estimate.groups[:2]:
+        assert group.p_value > 1e-3
+
+
+def test_marginals_are_those_of_the_dense_inverse(fourbar, recording, estimate):
+    model, data, x = solved(fourbar, recording, estimate)
+    graph = model.graph(x.steps, data)
+    system, _ = graph.linearize(x)
+    still = graph.still(x)
+    dense = METHODS["dense"](system, *still).marginals()
+    J = np.asarray(system.information().to_dense())
+    inverse = np.linalg.inv(J)
+    nl = system.step_size
+    for k in (0, 3, 50, len(estimate.t) - 1):
+        block = inverse[k * nl : (k + 1) * nl, k * nl : (k + 1) * nl]
+        np.testing.assert_allclose(estimate.local_covariance[k], block, rtol=1e-8, atol=1e-8 * np.abs(block).max())
+        np.testing.assert_allclose(
+            estimate.local_covariance[k], dense.steps[k], rtol=1e-8, atol=1e-8 * np.abs(block).max()
+        )
+
+
+def test_leverages_add_up_to_the_unknowns(fourbar, recording, estimate):
+    """tr(J A⁻¹ Jᵀ) is the number of unknowns, and each leverage lies in [0, 1]."""
+    model, data, x = solved(fourbar, recording, estimate)
+    account = accounts.account(model, x, data)
+    leverage = np.concatenate([np.asarray(rows.leverage).ravel() for rows in account.factors])
+    assert leverage.min() > -1e-9
+    assert leverage.max() < 1 + 1e-9
+    assert leverage.sum() == pytest.approx(x.steps.shape[0] * model.local_size, rel=1e-9)
+
+
+def test_bands_of_accelerations_follow_the_motion(fourbar, estimate):
+    """Against finite differences of the acceleration along the directions of the covariance."""
+    k, e = 40, 1e-6
+    x = np.concatenate([estimate.q[k], estimate.dq[k]])
+    n = fourbar.n
+    E, cov = np.asarray(estimate.tangents[k]), np.asarray(estimate.local_covariance[k])
+    acceleration = jax.jit(lambda x: fgmbs.acceleration(fourbar, x[:n], x[n:], 0.0)[0])
+    J = np.stack([(acceleration(x + e * c) - acceleration(x - e * c)) / (2 * e) for c in E.T], axis=1)
+    np.testing.assert_allclose(estimate.ddq_std[k], np.sqrt(np.diag(J @ cov @ J.T)), rtol=1e-5)
+    np.testing.assert_allclose(estimate.ddq[k], acceleration(x), rtol=1e-9)
+
+
+def test_a_long_window_is_the_batch(fourbar, recording, estimate):
+    """Where the window holds the whole recording nothing is marginalized that was not solved to the end."""
+    lagged = fgmbs.smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 1.0}, window=len(estimate.t))
+    # The window stops iterating at steps of 1e-6 of the motion.
+    np.testing.assert_array_less(np.abs(state(lagged) - state(estimate)), 1e-4 * std(estimate) + 1e-9)
+    np.testing.assert_allclose(std(lagged), std(estimate), rtol=1e-5, atol=1e-9)
+
+
+def test_online_is_the_fixed_lag_smoother_bit_for_bit(fourbar, recording):
+    window = 5
+    lagged = fgmbs.smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 1.0}, window=window)
+    online = fgmbs.online(fourbar, SENSORS, POWER, dt=DT, window=window, between_steps=False)
+    now, left = online.init({"x_P1": 1.0}), []
+    values = {
+        name: dict(zip(np.round(recording[name].t / DT), recording[name].values, strict=True))
+        for name in ("gyro", "enc")
+    }
+    for k in range(len(lagged.t)):
+        sample = online.sample({name: of[k] for name, of in values.items() if k in of})
+        now, estimate = online.step(now, sample)
+        left.append(np.asarray(estimate.steps[0]))
+    steps = np.concatenate([left[window - 1 :], np.asarray(estimate.steps[1:])])
+    np.testing.assert_array_equal(steps, state(lagged))
+    assert int(estimate.unused) == 0
+
+
+def test_a_start_need_not_be_given(fourbar, recording, estimate):
+    free = fgmbs.smooth(fourbar, recording, SENSORS, POWER, dt=DT)
+    np.testing.assert_array_less(np.abs(state(free) - state(estimate)), 1e-3 * std(estimate) + 1e-9)
+    assert len(free.branches) > 1
+    assert free.branches[0].cost < free.branches[1].cost
+
+
+def test_other_recordings_need_no_compilation(fourbar, motion, recording, estimate):
+    """The number of samples is no part of the programs, nor are values, start, noise or the mechanism's parameters."""
+    names = ("_improve", "_follow")
+    before = [getattr(problem, name)._cached._cache_size() for name in names]
+    shorter = fgmbs.readings(fourbar, motion, SENSORS, rates={"gyro": 200, "enc": 40}, seed=3).between(0.0, 0.48)
+    fgmbs.smooth(fourbar, shorter, SENSORS, (Disturbance(2e-2),), dt=DT, start={"x_P1": 0.99})
+    assert [getattr(problem, name)._cached._cache_size() for name in names] == before
+
+
+def test_several_recordings_have_starts_of_their_own(fourbar, recording, estimate):
+    first, second = recording.between(0.0, 0.25), recording.between(0.25, 0.5)
+    both = fgmbs.smooth(fourbar, [first, second], SENSORS, POWER, dt=DT, start=[{"x_P1": 1.0}, {"x_P1": 0.98}])
+    assert both.recording.tolist() == [0] * 51 + [1] * 51
+    np.testing.assert_allclose(both.t, np.concatenate([np.arange(51) * DT, 0.25 + np.arange(51) * DT]), atol=1e-12)
+    alone = fgmbs.smooth(fourbar, first, SENSORS, POWER, dt=DT, start={"x_P1": 1.0})
+    np.testing.assert_array_less(np.abs(state(both)[:51] - state(alone)), 1e-3 * std(alone) + 1e-9)
+    joined = state(estimate)[51:]
+    np.testing.assert_array_less(np.abs(state(both)[52:] - joined), 6 * std(both)[52:] + 1e-6)
+
+
+def test_irregular_samples_between_steps(fourbar, motion, estimate):
+    """Stamps that lie anywhere, a gap, another rate: the estimate still agrees with the truth within its bands."""
+    rng = np.random.default_rng(5)
+    stamps = {"gyro": np.sort(rng.uniform(0, 0.5, 150)), "enc": np.sort(rng.uniform(0, 0.5, 30))}
+    stamps["gyro"] = stamps["gyro"][(stamps["gyro"] < 0.2) | (stamps["gyro"] > 0.28)]
+    recorded = fgmbs.readings(fourbar, motion, SENSORS, times=stamps, seed=2)
+    est = fgmbs.smooth(fourbar, recorded, SENSORS, POWER, dt=DT, start={"x_P1": 1.0})
+    truth = np.stack([np.interp(est.t, motion.t, column) for column in np.asarray(motion.q).T], axis=1)
+    error = (np.asarray(est.q) - truth) / np.asarray(est.q_std)
+    assert np.sqrt(np.mean(error**2)) < 2.5
+    assert sum(len(fit.t) for fit in est.fits) == len(stamps["gyro"]) + len(stamps["enc"])
+    np.testing.assert_allclose(est.fits[0].t, stamps["gyro"], atol=1e-9)
+
+
+def test_calibration_is_found(fourbar, motion):
+    """Bias and gain of a gyroscope, lateness of an encoder, beside an accelerometer with a turned axis."""
+    true = {"gyro": {"bias": 0.3}, "enc": {"delay": 0.007}, "acc": {"misalignment": 0.05}}
+    sensors = (
+        Gyroscope("gyro", body="coupler", sigma=0.01, bias=Unknown(0.0, sigma=1.0)),
+        Encoder("enc", body="crank", sigma=2e-3, delay=Unknown(0.0, sigma=0.02)),
+        Accelerometer("acc", body="rocker", at=(0.5, 0.1), sigma=0.05, misalignment=Unknown(0.0, sigma=0.5)),
+    )
+    recorded = fgmbs.readings(fourbar, motion, sensors, calibration=true, rates=200, seed=4)
+    est = fgmbs.smooth(fourbar, recorded, sensors, POWER, dt=DT, start={"x_P1": 1.0})
+    for name, keys in true.items():
+        for key, value in keys.items():
+            found, sigma = (float(np.ravel(d[f"{name}.{key}"])[0]) for d in (est.calibration, est.calibration_std))
+            assert abs(found - value) < 4 * sigma + 1e-4, (name, key, found, sigma)
+            assert sigma < 0.1 * float(np.ravel(sensors[[s.name for s in sensors].index(name)].unknowns[key].sigma)[0])
+
+
+def test_given_sizes_are_kept_and_missing_ones_found(fourbar, motion):
+    sensors = (Gyroscope("gyro", body="coupler", sigma=0.05), Encoder("enc", body="crank", sigma=0.03))
+    exact = (Gyroscope("gyro", body="coupler", sigma=0.02), Encoder("enc", body="crank", sigma=0.01))
+    recorded = fgmbs.readings(fourbar, motion, exact, rates=200, seed=1)
+    est = fgmbs.smooth(fourbar, recorded, sensors, POWER, dt=DT, start={"x_P1": 1.0}, weights="auto")
+    assert float(est.sensors[0].sigma) == pytest.approx(0.02, rel=0.25)  # 100 samples: 7 % standard error
+    assert float(est.sensors[1].sigma) == pytest.approx(0.01, rel=0.25)
+    assert float(est.inputs[0].power) == pytest.approx(1e-2)
+    for group in est.groups[:2]:
+        assert group.chi2 == pytest.approx(group.dof, rel=0.03)
+
+
+def test_progress_and_interrupt(fourbar, recording):
+    told = []
+
+    def interrupt(what, round, cost):
+        told.append(what)
+        if what == "solving":
+            raise KeyboardInterrupt
+
+    with pytest.raises(fgmbs.errors.Interrupted) as stopped:
+        fgmbs.smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 1.0}, progress=interrupt)
+    assert told == ["following", "solving"]
+    assert np.all(np.isfinite(stopped.value.result.q))
+    assert stopped.value.result.cost_history.size > 0
+
+
+def test_no_compiled_program_holds_the_unknowns():
+    """Unknowns of two lengths that round up to the same number share a program."""
+    assert problem.grids.padded_steps(101) == problem.grids.padded_steps(97) == 104
+    assert problem.grids.padded_steps(2001) == 2048
+    assert all(problem.grids.padded_steps(n) >= n for n in range(3, 3000))
+    assert all(problem.grids.padded_steps(n) <= 1.13 * n + 1 for n in range(16, 3000))
+
+
+def test_wandering_forces_are_estimated(fourbar, recording):
+    inputs = (GaussMarkov("x_P2", 2.0, time_constant=0.5), RandomWalk("y_P1", 3.0, sigma0=1.0), Disturbance(1e-4))
+    est = fgmbs.smooth(fourbar, recording, SENSORS, inputs, dt=DT, start={"x_P1": 1.0})
+    assert est.force_names == ("x_P2", "y_P1")
+    assert est.forces.shape == est.forces_std.shape == (len(est.t), 2)
+    # No force acts: both are zero within their bands; a Gauss–Markov force is never less certain than its own size.
+    assert np.mean(np.abs(np.asarray(est.forces)) < 3 * np.asarray(est.forces_std)) > 0.95
+    assert np.all(np.asarray(est.forces_std)[:, 0] < 2.0 + 1e-6)
