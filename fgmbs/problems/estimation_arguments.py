@@ -11,7 +11,7 @@ from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, commands, wandering
 from fgmbs.kinematics import assemble, velocities
 from fgmbs.kinematics.chart import MotionChart
-from fgmbs.kinematics.names import coordinate_index, finite_number, listed
+from fgmbs.kinematics.names import coordinate_index, finite_number, given_arrays, listed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation_graph import EstimationModel
 from fgmbs.sensors.base import AbstractSensor
@@ -144,6 +144,8 @@ def checked_start(
     for place, speed in zip(places, speeds, strict=True):
         x = None
         if place is not None or speed is not None:
+            for given, argument in ((place, "start"), (speed, "start_velocities")):
+                given_arrays(mechanism, given, argument)  # refused by the names that they have here
             q = assemble(mechanism, place)
             dq = velocities(mechanism, q, {} if speed is None else speed)
             x = jnp.concatenate([q, dq, jnp.zeros(len(forces))])
