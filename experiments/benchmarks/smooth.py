@@ -1,0 +1,117 @@
+"""Time of state estimation on the four-bar linkage: batch, real-time loop, and many recordings at once.
+
+    python experiments/benchmarks/smooth.py                 # all cores
+    taskset -c 0,1 python experiments/benchmarks/smooth.py  # two
+
+Gyroscope on the coupler at every step, encoder on the crank at every fifth; 1 ms steps, the power of the disturbance
+given. "batch": the whole public call, arguments, first guess, bands and statistics included. "update": one call of
+`online.step` with its sample handed over and its estimate waited for. "sweep": the batch solver alone under `jax.vmap`
+over recordings of 500 steps, from the same guess. The first call, compilation included, apart. Switch JAX's persistent
+compilation cache off (unset JAX_COMPILATION_CACHE_DIR).
+"""
+
+import statistics
+import time
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+import fgmbs
+from fgmbs.inputs import Disturbance
+from fgmbs.problems import smooth as solver
+from fgmbs.sensors import Encoder, Gyroscope
+
+DT = 1e-3
+SENSORS = (Gyroscope("gyro", body="coupler", sigma=0.02), Encoder("enc", body="crank", sigma=0.01))
+INPUTS = (Disturbance(1e-2),)
+START = {"x_P1": 1.0}
+
+
+def timed(function, repeats: int) -> tuple[float, float]:
+    """Seconds of the first call and the median of the next ones."""
+    seconds = []
+    for _ in range(repeats + 1):
+        begin = time.perf_counter()
+        jax.block_until_ready(function())
+        seconds.append(time.perf_counter() - begin)
+    return seconds[0], statistics.median(seconds[1:])
+
+
+def recorded(mechanism, steps: int, seed: int = 0) -> fgmbs.Recording:
+    motion = fgmbs.simulate(mechanism, DT * (steps - 1), DT)
+    return fgmbs.readings(mechanism, motion, SENSORS, rates={"gyro": 1 / DT, "enc": 0.2 / DT}, seed=seed)
+
+
+def batch(mechanism, lengths: tuple[int, ...], repeats: int) -> None:
+    print(f"{'batch: steps':>13} {'first call [s]':>15} {'call [ms]':>10} {'per step [µs]':>14}")
+    for steps in lengths:
+        recording = recorded(mechanism, steps)
+        call = lambda recording=recording: fgmbs.smooth(mechanism, recording, SENSORS, INPUTS, dt=DT, start=START).q  # noqa: E731
+        first, later = timed(call, repeats)
+        print(f"{steps:>13} {first:>15.2f} {later * 1e3:>10.1f} {later / steps * 1e6:>14.1f}", flush=True)
+
+
+def updates(mechanism, windows: tuple[int, ...], count: int) -> None:
+    print(f"{'update: N_w':>13} {'first call [s]':>15} {'median [µs]':>12} {'p99 [µs]':>9} {'largest [µs]':>13}")
+    recording = recorded(mechanism, 1000)
+    gyro, enc = recording["gyro"].values, recording["enc"].values
+    for window in windows:
+        online = fgmbs.online(mechanism, SENSORS, INPUTS, dt=DT, window=window, between_steps=False)
+        samples = [
+            online.sample({"gyro": g} | ({"enc": enc[k // 5]} if k % 5 == 0 else {})) for k, g in enumerate(gyro)
+        ]
+        begin = time.perf_counter()
+        jax.block_until_ready(online.step(online.init(START), samples[0]))
+        first, seconds = time.perf_counter() - begin, []
+        while len(seconds) < count:
+            state = online.init(START)
+            for sample in samples:
+                begin = time.perf_counter()
+                state, estimate = online.step(state, sample)
+                jax.block_until_ready(estimate.q)
+                seconds.append(time.perf_counter() - begin)
+        micro = np.array(seconds) * 1e6
+        row = f"{np.median(micro):>12.0f} {np.percentile(micro, 99):>9.0f} {micro.max():>13.0f}"
+        print(f"{window:>13} {first:>15.2f} {row}", flush=True)
+
+
+def sweep(mechanism, sizes: tuple[int, ...], repeats: int, steps: int = 500) -> None:
+    print(f"{'sweep: runs':>13} {'first call [s]':>15} {'all [ms]':>10} {'per run [ms]':>13}")
+    problem, found = solver._problem(mechanism, recorded(mechanism, steps), SENSORS, INPUTS, DT, None, "given")
+    solution = solver._Solution(problem, found)
+    solution.begin(solver.checked_start(problem.model, 1, START, None, None), lambda *_: None)
+    values = solution.data.samples[0].values
+
+    @eqx.filter_jit
+    def solve(model, x, data, noise):
+        def one(noise):
+            gyro = data.samples[0]._replace(values=values + noise)
+            return solver._improve(model, x, data._replace(samples=(gyro, *data.samples[1:])))[0].steps
+
+        return jax.vmap(one)(noise)
+
+    for size in sizes:
+        noise = 0.02 * jax.random.normal(jax.random.key(0), (size, *values.shape))
+        first, later = timed(lambda noise=noise: solve(solution.model, solution.x, solution.data, noise), repeats)
+        print(f"{size:>13} {first:>15.2f} {later * 1e3:>10.1f} {later / size * 1e3:>13.2f}", flush=True)
+
+
+def main(
+    lengths: tuple[int, ...] = (500, 1000, 2000, 4000, 8000),
+    windows: tuple[int, ...] = (2, 5, 10),
+    sizes: tuple[int, ...] = (1, 16, 256),
+    count: int = 10_000,
+    repeats: int = 5,
+) -> None:
+    print(f"{jax.devices()[0].device_kind}, jax {jax.__version__}, {jnp.zeros(()).dtype}")
+    mechanism = fgmbs.load("configs/mechanisms/fourbar.yaml")
+    batch(mechanism, lengths, repeats)
+    updates(mechanism, windows, count)
+    sweep(mechanism, sizes, repeats)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
