@@ -32,7 +32,7 @@ def smoothed(window: fgmbs.Recording, run: int, every: int = 1) -> tuple[Smoothe
 
 def unseen(motion: SmoothedMotion, window: fgmbs.Recording) -> float:
     """RMS in every other frame, those that an estimate from the rest has not seen [px]."""
-    errors = [signal.values - window[name].values[: len(signal)] for name, signal in predicted(motion).items()]
+    errors = [signal.values - window[name].values[: len(signal)] for name, signal in predicted(motion).signals.items()]
     return rms(np.concatenate([error[1::2] for error in errors]))
 
 
