@@ -335,7 +335,7 @@ class _Solution:
             status=self.status,
             step_status=self.step_status,
             iterations=jnp.asarray(self.iterations),
-            cost_history=jnp.asarray(np.asarray(self.history, dtype=float)),  # by NumPy: their number compiles nothing
+            cost_history=jnp.asarray(np.asarray(self.history), dtype=float),  # from a list, every length would compile
             groups=accounts.groups(model, account, self.found),
             fits=accounts.fits(model, account, data, numbers),
             branches=self.branches,
