@@ -17,6 +17,8 @@ from fgmbs.linear.leverage import leverages
 from fgmbs.problems.estimation_graph import EstimationModel, StepData
 from fgmbs.problems.smoothed_motion import Group, SensorFit
 
+_NOTHING = 1e-12
+"""Leverage of a reading that no motion answers to."""
 _LAGS = 10
 """Lags over which residuals are checked to be white."""
 _QUANTILES = 10_000
@@ -121,6 +123,12 @@ def groups(model: EstimationModel, account: Account, found: frozenset[str]) -> t
         part = FactorRows(*(leaf[:, 2 * dof + k, None] for leaf in moves))
         made.append(_group(force.name, "force", part, 1, float(force.size), force.name in found))
     return tuple(made)
+
+
+def sees(model: EstimationModel, account: Account) -> bool:
+    """Whether any sensor reads something that the motion has to do with."""
+    sensors = account.factors[2 : 2 + len(model.sensors)]
+    return any(float(np.max(np.asarray(rows.leverage), initial=0.0)) > _NOTHING for rows in sensors)
 
 
 def _group(

@@ -16,6 +16,8 @@ _SETTLED = 0.01
 """Relative change of all sizes at which they are found."""
 _LARGEST_CHANGE = np.log(30.0)
 """Of a size at once."""
+_FARTHEST = np.log(1e3)
+"""Change of a size in all."""
 
 
 def to_be_found(inputs: Sequence[AbstractInput]) -> frozenset[str]:
@@ -49,13 +51,15 @@ class Search:
     """Brings residuals to their degrees of freedom, group by group.
 
     σ² ← σ² χ²/(degrees of freedom): where it stands still, the marginal likelihood of linear problems is stationary
-    (Helmert's variance components; restricted maximum likelihood). It converges linearly; once the steps shrink evenly
-    their geometric series is summed.
+    (Helmert's variance components; restricted maximum likelihood). It converges linearly; while the steps shrink evenly
+    their geometric series is summed, up to three steps, and where they turn round they are halved. A size that runs off
+    stops at a thousandth or a thousandfold of where it began.
     """
 
     def __init__(self, names: frozenset[str]):
         self.names = names
         self.steps: dict[str, float] = {}
+        self.travelled: dict[str, float] = {}
 
     def update(self, model: EstimationModel, groups: Sequence[Group]) -> tuple[EstimationModel, bool]:
         """The model with better sizes, and whether they have settled."""
@@ -65,8 +69,14 @@ class Search:
                 step = 0.5 * np.log(group.chi2 / group.dof)
                 last = self.steps.get(group.name)
                 self.steps[group.name] = step
-                ratio = 0.0 if last is None else np.clip(step / last, 0.0, 0.9)
-                logs[group.name] = float(np.clip(step / (1 - ratio), -_LARGEST_CHANGE, _LARGEST_CHANGE))
+                ratio = 0.0 if last is None else float(np.clip(step / last, -1.0, 2 / 3))
+                step = step / (1 - ratio)
+                way = self.travelled.get(group.name, 0.0)
+                step = (
+                    float(np.clip(way + np.clip(step, -_LARGEST_CHANGE, _LARGEST_CHANGE), -_FARTHEST, _FARTHEST)) - way
+                )
+                self.travelled[group.name] = way + step
+                logs[group.name] = step
         sensors = tuple(
             eqx.tree_at(lambda s: s.channel.sigma, sensor, sensor.sigma * np.exp(logs.get(sensor.name, 0.0)))
             for sensor in model.sensors
@@ -80,3 +90,12 @@ class Search:
         )
         settled = all(abs(step) < _SETTLED for step in logs.values())
         return eqx.tree_at(lambda m: (m.sensors, m.inputs), model, (sensors, inputs)), settled
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sizes that ran off."""
+        return tuple(
+            f"the size of {name!r} ran off to {np.exp(way):.3g} times where it began: the data do not tell it"
+            for name, way in self.travelled.items()
+            if abs(way) > _FARTHEST - _SETTLED
+        )

@@ -4,13 +4,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.errors import ArgumentError, Status
 from fgmbs.inputs import AbstractInput
@@ -144,7 +144,7 @@ class OnlineEstimator:
 
     def sample(
         self,
-        readings: Mapping[str, ArrayLike | tuple[float, ArrayLike] | Sequence[tuple[float, ArrayLike]]],
+        readings: Mapping[str, Any],
         commands: Mapping[str, float] | None = None,
     ) -> Sample:
         """What came in since the last step, as `step` takes it.

@@ -14,6 +14,7 @@ from fgmbs.errors import ArgumentError, Interrupted, Status
 from fgmbs.graph import Unknowns
 from fgmbs.inputs import AbstractInput
 from fgmbs.inputs import commands as commands_of
+from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems import estimation_account as accounts
 from fgmbs.problems import estimation_data as grids
@@ -42,6 +43,8 @@ _STEP = 1e-6
 """Relative step at which the iterations end; it is still taken, which squares it."""
 _GUESS = 0.1
 """Relative step that a first guess of the motion does not care to look at again."""
+_HELD = 1e-3
+"""Standard deviation of calibration numbers while the start is looked for, relative to that of their priors."""
 _ROUNDS = 20
 _SETTLED, _NEARLY = 1e-5, 1e-3
 """Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found."""
@@ -132,6 +135,9 @@ def smooth(
             raise
         raise Interrupted(f"interrupted after {solution.iterations} iterations", solution.result()) from None
     result = solution.result()
+    if solution.blind:
+        names = listed(sensor.name for sensor in result.sensors)
+        raise ArgumentError(f"sensors: nothing is observable: what {names} read does not depend on the motion")
     if throw:
         result.check()
     return result
@@ -188,6 +194,7 @@ class _Solution:
         self.iterations = 0
         self.history: list[float] = []
         self.branches: tuple[Branch, ...] = ()
+        self.blind = False
 
     def begin(self, starts: Sequence[Start], tell: Progress) -> None:
         """Finds where each recording began and follows it step by step."""
@@ -216,7 +223,8 @@ class _Solution:
 
     def _search(self, start: Start, data: StepData, steps: int):
         """The start that the first samples agree with best; more of them are looked at until they tell."""
-        follower = Follower(self.model, 2, tol=_GUESS)
+        # A calibration that is free to go anywhere makes any start fit.
+        follower = Follower(_calibrated(self.model), 2, tol=_GUESS)
         rest = jnp.zeros(self.model.step_size - self.model.mechanism.n)
 
         def attempt(q, count):
@@ -276,8 +284,13 @@ class _Solution:
 
     def solve(self, tell: Progress) -> None:
         """All steps at once; the sizes of noise that are to be found, too."""
+        search = Search(self.found)
+        self._iterate(search, tell)
+        self.notes += search.notes
+
+    def _iterate(self, search: Search, tell: Progress) -> None:
         assert self.x is not None
-        search, searches = Search(self.found), 0
+        searches = 0
         for round in range(_ROUNDS + _SEARCHES):
             x, status, iterations, history = _improve(self.model, self.x, self.data)
             history = np.asarray(history)
@@ -306,6 +319,7 @@ class _Solution:
         account = accounts.account(model, x, data)
         if self.lag_covariance is not None:
             account = accounts.with_covariance(model, x, data, account, self.lag_covariance)
+        self.blind = not accounts.sees(model, account)
         T = sum(g.steps for g in self.grids)
         n, nv = model.mechanism.n, model.mechanism.nv
         steps = x.steps[:T]
@@ -341,6 +355,17 @@ class _Solution:
             branches=self.branches,
             notes=self.notes,
         )
+
+
+def _calibrated(model: EstimationModel) -> EstimationModel:
+    """The model with all unknown calibration numbers but offsets held at what is expected of them."""
+
+    def held(sensor: AbstractSensor) -> AbstractSensor:
+        keys = [key for key in sensor.unknowns if key != "bias"]
+        where = lambda sensor: [sensor.channel.unknowns[key].sigma for key in keys]  # noqa: E731
+        return eqx.tree_at(where, sensor, replace_fn=lambda sigma: _HELD * sigma) if keys else sensor
+
+    return eqx.tree_at(lambda model: model.sensors, model, tuple(held(sensor) for sensor in model.sensors))
 
 
 def _finite(steps: Float[Array, "steps nx"]) -> Float[Array, "steps nx"]:

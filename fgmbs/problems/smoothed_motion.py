@@ -133,6 +133,15 @@ class SmoothedMotion(eqx.Module):
         return tuple(force.name for force in commands(self.inputs))
 
     @property
+    def applied_forces(self) -> dict[str, Float[Array, " steps"]]:
+        """Total estimated and known force by the actuator or coordinate it acts on [N, N·m]."""
+        total: dict[str, Array] = {}
+        forces = (*wandering(self.inputs), *commands(self.inputs))
+        for force, values in zip(forces, jnp.concatenate([self.forces, self.commands], axis=1).T, strict=True):
+            total[force.on] = total.get(force.on, jnp.zeros_like(values)) + values
+        return total
+
+    @property
     def covariance(self) -> Float[Array, "steps nx nx"]:
         """Covariance of (q, dq, u) of every step."""
         return jnp.einsum("kxa,kab,kyb->kxy", self.tangents, self.local_covariance, self.tangents)
@@ -189,7 +198,12 @@ class SmoothedMotion(eqx.Module):
             SolveError: How it ended, with this result.
         """
         if self.status != Status.converged:
-            raise SolveError(f"the estimate {Status[self.status]}", self)
+            cost = f" at a cost of {float(self.cost_history[-1]):.6g}" if self.cost_history.size else ""
+            raise SolveError(
+                f"state estimation: {Status[self.status]}, after {int(self.iterations)} iterations{cost}; the error's "
+                "`result` holds the best state there was; try another start, larger unknown forces or a robust loss",
+                self,
+            )
 
 
 @eqx.filter_jit

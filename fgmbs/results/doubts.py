@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fgmbs.results.contents import STATUSES
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -34,7 +36,12 @@ def doubts(dataset: "xr.Dataset") -> list[str]:
 
 
 def _solution(dataset: "xr.Dataset") -> Iterator[str]:
-    if not dataset.attrs["status"].startswith("converged"):
+    if "step_status" in dataset:
+        open_ = dataset["step_status"].values != STATUSES.index("converged")
+        if open_.any():
+            first = f"the first at t = {dataset.t.values[open_][0]:g} s"
+            yield f"{open_.sum()} of {open_.size} steps did not end well ({dataset.attrs['status']}), {first}"
+    elif not dataset.attrs["status"].startswith("converged"):
         yield f"the solve did not end well ({dataset.attrs['status']}): nothing below can be relied on"
     lost = ~np.isfinite(dataset["q"].values).all(axis=1)
     if lost.any():
@@ -46,6 +53,8 @@ def _groups(dataset: "xr.Dataset") -> Iterator[str]:
         group = {key: dataset[f"group_{key}"].values[k] for key in ("kind", "chi2", "dof", "found", "size")}
         p, correlation, white = (float(dataset[f"group_{key}"][k]) for key in ("p_value", "correlation", "whiteness"))
         sensor = group["kind"] == "sensor"
+        if not sensor and "step_status" in dataset:
+            continue  # estimates of neighbouring steps were made of different data: their differences are no forces
         ratio = group["chi2"] / group["dof"] if group["dof"] > 0 else np.nan
         if p < _UNLIKELY and abs(ratio - 1) > _MISFIT:
             found = f"{name}: χ² is {ratio:.3g} times what is expected (p = {p:.1g})"

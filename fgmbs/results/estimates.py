@@ -87,13 +87,12 @@ def _overview(dataset: "xr.Dataset", seconds: float | None) -> list[tuple[str, s
     t, number = dataset.t.values, dataset.recording.values
     spans = [t[number == k] for k in np.unique(number)]
     shown = [f"{span[0]:g} to {span[-1]:g} s" for span in spans[:4]] + ["…"] * (len(spans) > 4)
+    cost = f", cost {float(dataset['cost_history'][-1]):.6g}" if dataset.sizes["iteration"] else ""
     lines = [
         ("mechanism", mechanism_line(dataset)),
         ("steps", f"{len(t)} of dt = {spans[0][1] - spans[0][0]:.6g} s, t = {', '.join(shown)}"),
         ("status", dataset.attrs["status"]),
-        ("iterations", f"{int(dataset['iterations'])}, cost {float(dataset['cost_history'][-1]):.6g}")
-        if dataset.sizes["iteration"]
-        else ("iterations", "none"),
+        ("iterations", f"{int(dataset['iterations'])}{cost}"),
     ]
     if dataset.sizes.get("start", 0) > 1:
         lines.append(("start", _start(dataset)))
@@ -134,6 +133,8 @@ def _groups(dataset: "xr.Dataset") -> list[tuple[str, ...]]:
     rows = []
     for k, name in enumerate(dataset.group.values):
         group = {key: dataset[f"group_{key}"].values[k] for key in ("kind", "count", "found")}
+        if group["kind"] != "sensor" and "step_status" in dataset:
+            continue  # see `doubts`
         number = {
             key: float(dataset[f"group_{key}"][k])
             for key in ("chi2", "dof", "p_value", "correlation", "whiteness", "size")

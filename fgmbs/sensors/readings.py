@@ -116,7 +116,7 @@ def _known_names(argument: str, given: Mapping[str, Any], names: Sequence[str], 
 def _sampled(motion: Any, forces: Mapping[str, Numbers] | None) -> _Motion:
     """The samples of a motion; its own forces by default."""
     if forces is None:
-        own: Any = getattr(motion, "forces", None)
+        own: Any = getattr(motion, "applied_forces", getattr(motion, "forces", None))
         if own is None or isinstance(own, Mapping):
             forces = own or {}
         else:  # one column for each motor
@@ -141,6 +141,8 @@ def _truth(sensor: AbstractSensor, given: Mapping[str, Numbers]) -> Calibration:
     truth = {}
     for key, unknown in sensor.unknowns.items():
         value = finite(f"{argument}[{key!r}]", given.get(key, unknown.value))
+        if value.size == 1 and not unknown.value.shape:
+            value = value.reshape(())
         if value.shape not in ((), unknown.value.shape):
             raise ArgumentError(f"{argument}[{key!r}]: expected {unknown.value.shape}; found shape {value.shape}")
         truth[key] = jnp.broadcast_to(jnp.asarray(value, dtype=float), unknown.value.shape)
