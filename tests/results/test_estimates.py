@@ -179,12 +179,18 @@ def test_the_next_best_start_is_told(sound, more, doubted):
     )
 
 
-def test_statuses_of_single_steps_are_kept(estimate):
-    status = jnp.broadcast_to(estimate.status._value, (61,))
+def test_steps_that_were_solved_one_by_one_are_counted(estimate, sound):
+    status = jnp.broadcast_to(estimate.status._value, (61,)).at[4:7].set(Status.stalled._value)
     windowed = dataclasses.replace(estimate, step_status=dataclasses.replace(Status.converged, _value=status))
     dataset = results.to_dataset(windowed)
     assert dataset["step_status"].dims == ("step",)
-    assert set(dataset["step_status"].values) == {results.STATUSES.index("converged")}
+    assert np.flatnonzero(dataset["step_status"] != results.STATUSES.index("converged")).tolist() == [4, 5, 6]
+    # What the last steps of windows differ by is no force.
+    several = sound.assign(step_status=dataset["step_status"])
+    several["group_p_value"][2:], several["group_chi2"][2:] = 0.0, 1e6
+    (doubt,) = results.doubts(several)
+    assert doubt.startswith("3 of 61 steps did not end well") and doubt.endswith("the first at t = 0.02 s")
+    assert "disturbance" not in results.estimate_report(several)
 
 
 def test_names_that_no_file_allows_are_replaced(estimate, tmp_path):
