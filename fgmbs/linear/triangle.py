@@ -72,6 +72,11 @@ class Triangle(AbstractFactor):
     def marginals(self) -> Marginals:
         return marginals(self.pivots, self.couplings, self.last_pivot)
 
+    def last_covariance(self) -> Float[Array, "wide wide"]:
+        """Covariance of the last step and the globals."""
+        identity = jnp.eye(self.last_pivot.shape[0], dtype=self.last_pivot.dtype)
+        return gram(solve_triangular(self.last_pivot, identity))
+
     def diagonal(self) -> Float[Array, " size"]:
         inner = jnp.diagonal(self.pivots, axis1=1, axis2=2)
         return jnp.concatenate([inner.ravel(), jnp.diagonal(self.last_pivot)])

@@ -100,6 +100,11 @@ def chosen_coordinates(mechanism: AbstractMechanism, independent: Sequence[str] 
     return MotionChart(dof, chosen)
 
 
+def nominal_delays(sensors: Sequence[AbstractSensor]) -> Float[Array, " sensors"]:
+    """Delays of sensors as given or expected [s]."""
+    return jnp.asarray([sensor.nominal_delay for sensor in sensors], dtype=float)
+
+
 def checked_window(window: Any, recordings: int, found: frozenset[str]) -> None:
     """Refuses what a fixed-lag smoother cannot do.
 

@@ -82,14 +82,14 @@ def grid(recording: Recording, sensors: Sequence[AbstractSensor], dt: float | No
     return Grid(start, dt, steps)
 
 
-def channel(recording: Recording, sensor: AbstractSensor, steps: Grid) -> Channel:
+def channel(recording: Recording, sensor: AbstractSensor, delay: float, steps: Grid) -> Channel:
     """The samples of a sensor; those whose delay puts them before the first step are left out."""
     signals = [recording[column] for column in sensor.columns]
     stamps = np.unique(np.concatenate([signal.t for signal in signals]))
     values = np.full((len(stamps), len(signals)), np.nan)
     for row, signal in enumerate(signals):
         values[np.searchsorted(stamps, signal.t), row] = signal.values
-    place = (stamps - float(sensor.nominal_delay) - steps.start) / steps.dt
+    place = (stamps - delay - steps.start) / steps.dt
     nearest = np.round(place)
     place = np.where(np.abs(place - nearest) < _ON_STEP, nearest, place)
     end = np.ceil(place).astype(int)

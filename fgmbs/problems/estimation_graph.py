@@ -59,6 +59,8 @@ class EstimationModel(eqx.Module):
     """Those whose size was None have a number by now."""
     dt: Scalar
     chart: MotionChart
+    delays: Float[Array, " sensors"]
+    """Delay of each sensor that the places of its samples allow for [s]."""
     at_steps: tuple[bool, ...] = eqx.field(static=True)
     """Of each sensor: its samples all lie on steps."""
 
@@ -132,7 +134,9 @@ class EstimationModel(eqx.Module):
             Factor(chart_prior, names, ones, name="start"),
             Factor(transition, names, ones, "interval", data=forcing),
         ]
-        for sensor, samples, at_steps in zip(self.sensors, data.samples, self.at_steps, strict=True):
+        for sensor, samples, delay, at_steps in zip(
+            self.sensors, data.samples, self.delays, self.at_steps, strict=True
+        ):
             slots = samples.mask.shape[-2]
             factors.append(
                 Factor(
@@ -140,7 +144,7 @@ class EstimationModel(eqx.Module):
                     names,
                     Noise.sigma(jnp.tile(sensor.noise_sigma(), slots)),
                     "step" if at_steps else "interval",
-                    data=(sensor, forcing, jnp.asarray(sensor.nominal_delay, dtype=float)),
+                    data=(sensor, forcing, delay),
                     globals=tuple(f"{sensor.name}.{key}" for key in sorted(sensor.unknowns)),
                     loss=sensor.loss,
                     group=sensor.rows,

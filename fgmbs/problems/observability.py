@@ -16,7 +16,7 @@ from fgmbs.kinematics.names import listed
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar import PlanarMechanism
-from fgmbs.problems.estimation_arguments import checked_inputs, checked_sensors, chosen_coordinates
+from fgmbs.problems.estimation_arguments import checked_inputs, checked_sensors, chosen_coordinates, nominal_delays
 from fgmbs.problems.estimation_graph import EstimationModel, Samples, StepData
 from fgmbs.problems.noise_sizes import with_first_sizes
 from fgmbs.sensors.base import AbstractSensor
@@ -84,7 +84,7 @@ class Observability:
         lines = []
         unseen = self.unseen
         always = [name for name, spans in unseen.items() if spans == [(float(self.t[0]), float(self.t[-1]))]]
-        if len(always) == sum(np.isfinite(self.share).any(axis=0)):
+        if len(always) == np.count_nonzero(np.any(np.isfinite(self.share), axis=0)):
             lines.append("no sensor sees anything of the motion")
         elif always:
             lines.append(f"no sensor ever sees {listed(always)}")
@@ -160,7 +160,9 @@ def observability(
     mechanism = mechanism.evaluated()
     chart = chosen_coordinates(mechanism, None)
     dt = jnp.asarray(t[1] - t[0], dtype=float)
-    model = EstimationModel(mechanism, every, with_first_sizes(mechanism, inputs), dt, chart, (True,) * len(every))
+    at_steps = tuple("delay" not in sensor.unknowns for sensor in every)
+    inputs = with_first_sizes(mechanism, inputs)
+    model = EstimationModel(mechanism, every, inputs, dt, chart, nominal_delays(every), at_steps)
     steps = jnp.concatenate([q, dq, jnp.zeros((len(t), len(model.wandering)))], axis=1)
     data, masks = _blank(model, steps, t, rates or {}), np.zeros((1 + len(candidates), len(every)))
     masks[:, : len(sensors)] = 1.0

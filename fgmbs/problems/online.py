@@ -23,6 +23,7 @@ from fgmbs.problems.estimation_arguments import (
     checked_start,
     checked_window,
     chosen_coordinates,
+    nominal_delays,
 )
 from fgmbs.problems.estimation_graph import EstimationModel, Samples, StepData
 from fgmbs.problems.noise_sizes import to_be_found
@@ -68,8 +69,8 @@ class OnlineEstimate(NamedTuple):
     forces_std: Float[Array, " nu"]
     steps: Float[Array, "window nx"]
     """(q, dq, u) of all steps of the window, the oldest first: those know of what came after them."""
-    covariances: Float[Array, "window local local"]
-    """Of the local coordinates of these steps."""
+    covariances: Float[Array, "window local local"] | None
+    """Of the local coordinates of these steps, if the estimator was told to find them."""
     calibration: Float[Array, " p"]
     """Calibration numbers, in the order of `OnlineEstimator.calibration_names`."""
     status: Status
@@ -87,10 +88,12 @@ class OnlineEstimator:
     Attributes:
         follower: Model and window.
         slots: Samples of one sensor that a step has room for.
+        covariances: Whether estimates hold the covariances of all steps of the window.
     """
 
     follower: Follower
     slots: int
+    covariances: bool = False
     step: Callable[[OnlineState, Sample], tuple[OnlineState, OnlineEstimate]] = field(init=False, repr=False)
     """Takes in what came since the last step: (state, sample) → (state, estimate at the new step)."""
 
@@ -256,7 +259,8 @@ def online(
         inputs,
         jnp.asarray(dt, dtype=float),
         chart,
-        (not between_steps,) * len(sensors),
+        nominal_delays(sensors),
+        tuple(not between_steps and "delay" not in sensor.unknowns for sensor in sensors),
     )
     return OnlineEstimator(Follower(model, int(window)), int(slots))
 
@@ -283,10 +287,10 @@ def _step(estimator: OnlineEstimator, state: OnlineState, sample: Sample) -> tup
     newest = _blank(model, estimator.slots, state.t, forces)
     held = state.window.data
     placed, unused = [], jnp.asarray(0)
-    for k, (sensor, came) in enumerate(zip(model.sensors, read, strict=True)):
+    for k, came in enumerate(read):
         # The row of the newest step has been a placeholder until now.
         window = jax.tree.map(lambda old, new: old.at[-1].set(new), held.samples[k], newest.samples[k])
-        times = came[:, -1] - sensor.nominal_delay
+        times = came[:, -1] - model.delays[k]
         taken, lost = _place(window, came[:, :-1], times, state.t, model.dt)
         placed.append(taken)
         unused += lost
@@ -294,8 +298,8 @@ def _step(estimator: OnlineEstimator, state: OnlineState, sample: Sample) -> tup
     newest = newest._replace(samples=tuple(jax.tree.map(lambda leaf: leaf[-1], part) for part in placed))
     moved, estimate = follower.step(window, newest, state.step == 0)
 
-    covariances = follower.marginals(estimate).steps
-    x, cov = estimate.steps[-1], covariances[-1]
+    covariances = follower.marginals(estimate).steps if estimator.covariances else None
+    x, cov = estimate.steps[-1], follower.newest_covariance(estimate)
     n, nv = model.mechanism.n, model.mechanism.nv
     E = model.chart.tangent(model.mechanism, x, state.t)
     ddq, push = jax.linearize(lambda x: model.accelerations(x, state.t, forces[1])[0], x)

@@ -25,6 +25,7 @@ from fgmbs.problems.estimation_arguments import (
     checked_start,
     checked_window,
     chosen_coordinates,
+    nominal_delays,
 )
 from fgmbs.problems.estimation_graph import EstimationModel, StepData
 from fgmbs.problems.first_state import best_start, candidate_poses
@@ -48,6 +49,8 @@ _HELD = 1e-3
 _ROUNDS = 20
 _SETTLED, _NEARLY = 1e-5, 1e-3
 """Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found."""
+_PLACINGS = 5
+"""Times that samples are placed anew where a delay that was found puts them between other steps."""
 _TOLD = 100
 """Steps of a fixed-lag smoother between two reports of its progress."""
 _SEARCHES = 40
@@ -118,7 +121,8 @@ def smooth(
         SolveError: The solve failed; its `result` holds the best that was reached.
         Interrupted: Ctrl-C; its `result` holds the best that was reached.
     """
-    problem, found = _problem(mechanism, recording, sensors, inputs, dt, independent, weights)
+    arguments = (mechanism, recording, sensors, inputs, dt, independent, weights)
+    problem, found = _problem(*arguments)
     starts = checked_start(problem.model, len(problem.steps), start, start_velocities, start_sigma)
     if window is not None:
         checked_window(window, len(problem.steps), found)
@@ -128,6 +132,12 @@ def smooth(
         if window is None:
             solution.begin(starts, tell)
             solution.solve(tell)
+            for _ in range(_PLACINGS):
+                late = solution.lateness()
+                if np.all(np.abs(late - np.asarray(solution.model.delays)) <= float(solution.model.dt) / 2):
+                    break
+                solution.place_again(_problem(*arguments, late)[0])
+                solution.solve(tell)
         else:
             solution.follow(starts[0], int(window), tell)
     except KeyboardInterrupt:
@@ -143,8 +153,14 @@ def smooth(
     return result
 
 
-def _problem(mechanism, recording, sensors, inputs, dt, independent, weights) -> tuple[Problem, frozenset[str]]:
-    """The checked arguments of `smooth`; see there."""
+def _problem(
+    mechanism, recording, sensors, inputs, dt, independent, weights, delays=None
+) -> tuple[Problem, frozenset[str]]:
+    """The checked arguments of `smooth`, see there, and the names of sensors and inputs whose sizes are to be found.
+
+    Args:
+        delays: Of the sensors, for the places of their samples; those of their priors by default [s].
+    """
     if weights not in ("given", "auto"):
         raise ArgumentError(f"weights: expected 'given' or 'auto'; found {weights!r}")
     recordings = (recording,) if isinstance(recording, Recording) else tuple(recording)
@@ -160,8 +176,15 @@ def _problem(mechanism, recording, sensors, inputs, dt, independent, weights) ->
     steps = []
     for one in recordings:
         steps.append(grids.grid(one, sensors, dt if not steps else steps[0].dt))
-    channels = [[grids.channel(one, s, g) for s in sensors] for one, g in zip(recordings, steps, strict=True)]
-    at_steps = [all(part.on_steps for part in of_sensor) for of_sensor in zip(*channels, strict=True)]
+    delays = nominal_delays(sensors) if delays is None else jnp.asarray(delays)
+    channels = [
+        [grids.channel(one, s, float(delay), g) for s, delay in zip(sensors, delays, strict=True)]
+        for one, g in zip(recordings, steps, strict=True)
+    ]
+    at_steps = [
+        all(part.on_steps for part in of_sensor) and "delay" not in sensor.unknowns
+        for sensor, of_sensor in zip(sensors, zip(*channels, strict=True), strict=True)
+    ]
     if not all(at_steps):
         # One rule for all recordings: a sample on the first step lies at the start of the first interval.
         channels = [
@@ -169,7 +192,8 @@ def _problem(mechanism, recording, sensors, inputs, dt, independent, weights) ->
             for parts in channels
         ]
     slots = [max(1, *(part.slots for part in of_sensor)) for of_sensor in zip(*channels, strict=True)]
-    model = EstimationModel(mechanism, sensors, inputs, jnp.asarray(steps[0].dt, dtype=float), chart, tuple(at_steps))
+    dt = jnp.asarray(steps[0].dt, dtype=float)
+    model = EstimationModel(mechanism, sensors, inputs, dt, chart, delays, tuple(at_steps))
     samples = [
         [grids.samples(part, g.steps, count) for part, count in zip(parts, slots, strict=True)]
         for parts, g in zip(channels, steps, strict=True)
@@ -243,7 +267,7 @@ class _Solution:
             data = _part(self.data, 0, steps.steps, grids.padded_steps(steps.steps))
             x, self.branches = self._search(start, data, steps.steps)
         slots = max(1, *(part.slots for part in channels))
-        estimator = OnlineEstimator(Follower(model, window), slots)
+        estimator = OnlineEstimator(Follower(model, window), slots, covariances=True)
         state = estimator.begin(x, start.sigma, steps.start, np.asarray(self.data.commands[0, 0]))
         estimates: list[OnlineEstimate] = []
         commands = np.asarray(self.data.commands)
@@ -267,10 +291,10 @@ class _Solution:
         """Every step as it left the window, the last ones as they are in it."""
         T = len(estimates)
         left = [np.asarray(one.steps[0]) for one in estimates[window - 1 :]]
-        covariances = [np.asarray(one.covariances[0]) for one in estimates[window - 1 :]]
+        covariances = [np.asarray(one.covariances)[0] for one in estimates[window - 1 :]]
         last = estimates[-1]
         steps = np.concatenate([left, np.asarray(last.steps[1:])])
-        covariance = np.concatenate([covariances, np.asarray(last.covariances[1:])])
+        covariance = np.concatenate([covariances, np.asarray(last.covariances)[1:]])
         total = self.data.times.shape[0]
         steps, covariance = (np.concatenate([a, np.repeat(a[-1:], total - T, axis=0)]) for a in (steps, covariance))
         self.grids = (self.grids[0]._replace(steps=T),)
@@ -281,6 +305,22 @@ class _Solution:
         self.iterations = T
         priors = self.data.prior.at[0].set(x).at[T:].set(steps[-1])
         self.data = self.data._replace(prior=priors, prior_weights=self.data.prior_weights.at[0].set(1 / start.sigma))
+
+    def lateness(self) -> Float[np.ndarray, " sensors"]:
+        """Delays of the sensors as they are known now [s]."""
+        found, place = {}, 0
+        assert self.x is not None
+        for name, size in self.model.global_sizes:
+            found[name] = float(self.x.globals[place])
+            place += size
+        pairs = zip(self.model.sensors, np.asarray(self.model.delays), strict=True)
+        return np.array([found.get(f"{sensor.name}.delay", delay) for sensor, delay in pairs])
+
+    def place_again(self, problem: Problem) -> None:
+        """The same problem with its samples in other places; sizes of noise stay as they were found."""
+        data = problem.data._replace(prior=self.data.prior, prior_weights=self.data.prior_weights)
+        model = eqx.tree_at(lambda m: (m.sensors, m.inputs), problem.model, (self.model.sensors, self.model.inputs))
+        self.model, self.data, self.channels = model, data, problem.channels
 
     def solve(self, tell: Progress) -> None:
         """All steps at once; the sizes of noise that are to be found, too."""

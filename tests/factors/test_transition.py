@@ -90,7 +90,7 @@ def exact_covariance(A, G, dt):
 
 def whitened(force, x1, dt=0.01, mass=2.0):
     """Whitened residual of a motion of the point from rest to x1, as a linear function of x1."""
-    model = EstimationModel(Mass(jnp.asarray(mass)), (), (force,), jnp.asarray(dt), MotionChart(1), ())
+    model = EstimationModel(Mass(jnp.asarray(mass)), (), (force,), jnp.asarray(dt), MotionChart(1), jnp.zeros(0), ())
     x = jnp.zeros(model.step_size)
     B, W = model._process(x, jnp.asarray(0.0))
     at = Instant(model.mechanism, jnp.asarray(dt), jnp.asarray(dt), {}, (B, jnp.zeros((2, 0))), model.forcing)
@@ -121,7 +121,7 @@ def test_noise_of_a_step_is_that_of_the_stochastic_equation(force, A, G):
 
 def test_power_is_the_kinetic_energy_fed_in(fourbar):
     """B Rᵀ-coordinates: ½ tr(M cov) of the velocities grows by the power for each degree of freedom."""
-    model = EstimationModel(fourbar, (), (Disturbance(0.3),), jnp.asarray(1e-2), MotionChart(1), ())
+    model = EstimationModel(fourbar, (), (Disturbance(0.3),), jnp.asarray(1e-2), MotionChart(1), jnp.zeros(0), ())
     q = fgmbs.assemble(fourbar)
     x = jnp.concatenate([q, jnp.zeros(fourbar.nv)])
     _, W = model._process(x, jnp.asarray(0.0))

@@ -42,7 +42,7 @@ def test_weights_far_apart_cost_no_digits(systems, prior, coupling):
 
 
 def dense_prior(systems, system):
-    """Schur complement of step 0 in the normal equations of the rows that touch it: (SᵀS, Sᵀs)."""
+    """Schur complement of step 0 in the normal equations of the rows that touch it: (SᵀS, Sᵀs, sᵀs + rho²)."""
     J, r = systems.dense(system)
     nx, p = systems.nx, system.num_globals
     ri, rs, rp = len(system.initial_residual), system.step_residual.shape[1], system.pair_residual.shape[1]
@@ -53,7 +53,7 @@ def dense_prior(systems, system):
     A, b = J[:, :nx], J[:, nx:]
     residual = np.column_stack([b, r]) - A @ np.linalg.lstsq(A, np.column_stack([b, r]), rcond=None)[0]
     gram = residual.T @ residual
-    return gram[:-1, :-1], gram[:-1, -1]
+    return gram[:-1, :-1], gram[:-1, -1], gram[-1, -1]
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,12 @@ def dense_prior(systems, system):
 def test_marginal_of_the_first_step_is_the_schur_complement(systems, p, rows):
     """Also with information of deficient rank, and with fewer rows than unknowns."""
     system = systems.random(3, p, rows=rows)
-    S, s = marginalize(system)
-    information, gradient = dense_prior(systems, system)
+    S, s, rho = marginalize(system)
+    information, gradient, cost = dense_prior(systems, system)
     assert S.shape == (systems.nx + p, systems.nx + p)
     np.testing.assert_allclose(S.T @ S, information, rtol=1e-10, atol=1e-11)
     np.testing.assert_allclose(S.T @ s, gradient, rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(s @ s + rho**2, cost, rtol=1e-10, atol=1e-11)
 
 
 def test_marginalizing_step_by_step_keeps_the_estimate_of_the_last(systems):
@@ -74,7 +75,7 @@ def test_marginalizing_step_by_step_keeps_the_estimate_of_the_last(systems):
     zero = jnp.zeros((4, systems.nx)), jnp.zeros(2)
     steps, globals_ = MINIMIZERS["sqrt"](system, *zero)
     while system.num_steps > 1:
-        S, s = marginalize(system)
+        S, s, _ = marginalize(system)
         fields = {name: value[1:] for name, value in vars(system).items() if name.startswith(("step", "pair"))}
         fields |= dict(initial_residual=s, initial_jacobian=S[:, : systems.nx], initial_arrow=S[:, systems.nx :])
         system = type(system)(**(vars(system) | fields))
@@ -93,8 +94,8 @@ def test_prior_has_first_derivatives(systems, p, rows):
         towards = type(towards)(**(vars(towards) | dict(pair_end=jnp.zeros_like(towards.pair_end))))
 
     def normal(e):
-        S, s = marginalize_first(jax.tree.map(lambda x, t_x: x + e * t_x, system, towards))
-        return jnp.column_stack([S.T @ S, S.T @ s])
+        S, s, rho = marginalize_first(jax.tree.map(lambda x, t_x: x + e * t_x, system, towards))
+        return jnp.column_stack([S.T @ S, S.T @ s, jnp.full(s.shape, s @ s + rho**2)])
 
     h = 1e-5
     difference = (jax.jit(normal)(h) - jax.jit(normal)(-h)) / (2 * h)
@@ -104,8 +105,8 @@ def test_prior_has_first_derivatives(systems, p, rows):
 
 def test_second_derivative_of_a_prior_is_refused(systems):
     def cost(e):
-        S, s = marginalize_first(jax.tree.map(lambda x: e * x, systems.random(2, 0)))
-        return jnp.sum(S) + jnp.sum(s)
+        S, s, rho = marginalize_first(jax.tree.map(lambda x: e * x, systems.random(2, 0)))
+        return jnp.sum(S) + jnp.sum(s) + rho
 
     with pytest.raises(NotImplementedError, match="first derivatives only"):
         jax.hessian(cost)(1.0)

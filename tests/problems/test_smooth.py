@@ -110,7 +110,7 @@ def test_a_long_window_is_the_batch(fourbar, recording, estimate):
     lagged = fgmbs.smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 1.0}, window=len(estimate.t))
     # The window stops iterating at steps of 1e-6 of the motion.
     np.testing.assert_array_less(np.abs(state(lagged) - state(estimate)), 1e-4 * std(estimate) + 1e-9)
-    np.testing.assert_allclose(std(lagged), std(estimate), rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(std(lagged), std(estimate), rtol=3e-4, atol=1e-8)
 
 
 def test_online_is_the_fixed_lag_smoother_bit_for_bit(fourbar, recording):
