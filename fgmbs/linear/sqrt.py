@@ -104,8 +104,9 @@ def _marginal_rows_jvp(size, primals, tangents):
     # With rows = Q₁ [R C] + Q₂ [0 rest], d rest = Q₂ᵀ (d rows − d rows₁ R⁻¹ C) up to a rotation: rest⁻¹ is not needed.
     t_rest = Q[:, size:].T @ (t_rows[:, size:] - t_rows[:, :size] @ solve_triangular(R.T, C, transpose=True))
     # The last row holds only the remaining residual rho: turn the rest of its tangent into the other rows.
-    turned = rho * jnp.linalg.pinv(left[:-1, :-1]).T @ t_rest[-1, :-1]
-    return left, t_rest.at[:-1, -1].add(turned).at[-1, :-1].set(0.0)
+    turn = jnp.linalg.pinv(left[:-1, :-1]).T @ t_rest[-1, :-1]
+    t_rest = t_rest.at[:-1, -1].add(rho * turn).at[-1, -1].add(-turn @ left[:-1, -1])
+    return left, t_rest.at[-1, :-1].set(0.0)
 
 
 @jax.custom_jvp
