@@ -27,6 +27,8 @@ from fgmbs.sensors.velocity import Velocity
 
 _UNSEEN = 0.5
 """A variable of which more than this share of what is unknown without sensors is left is not seen."""
+_ANY_SPEED = 1e3
+"""Velocity of which nothing is known, in sizes of the mechanism per second."""
 _MOST_STEPS = 2000
 _ANGLE, _RATE, _LENGTH = 1e-3, 1e-2, 1e-3
 """Noise of candidates: encoders [rad], gyroscopes and speeds [rad/s, m/s], positions [m]."""
@@ -64,9 +66,9 @@ class Observability:
 
     @property
     def share(self) -> Float[np.ndarray, "steps names"]:
-        """What is left of the standard deviations; nan for what cannot move."""
+        """What is left of the standard deviations, 1 at most; nan for what cannot move."""
         moves = self.blind_std > 1e-9 * np.max(self.blind_std)
-        return np.where(moves, self.std / np.where(moves, self.blind_std, 1.0), np.nan)
+        return np.where(moves, np.minimum(self.std / np.where(moves, self.blind_std, 1.0), 1.0), np.nan)
 
     @property
     def unseen(self) -> dict[str, list[tuple[float, float]]]:
@@ -231,7 +233,10 @@ def _known(model: EstimationModel, steps, data: StepData, active: Float[Array, "
     E = graph.tangents(x)
     assert E is not None
     variance = jnp.einsum("kxa,kab,kxb->kx", E, marginals.steps, E)
-    blind = jnp.sqrt(jnp.einsum("kxa,a->kx", E**2, data.prior_weights[0] ** -2))
+    dof = model.chart.dof
+    sigma = 1 / data.prior_weights[0]
+    sigma = sigma.at[dof : 2 * dof].divide(_ANY_SPEED)
+    blind = jnp.sqrt(jnp.einsum("kxa,a->kx", E**2, sigma**2))
     calibration = jnp.sqrt(jnp.diag(marginals.globals))
     return _Known(jnp.sqrt(jnp.maximum(variance, 0.0)), blind, factorization.log_determinant() / 2, calibration)
 
@@ -241,7 +246,9 @@ def _blank(model: EstimationModel, steps, t, rates: Mapping[str, float]) -> Step
     T = len(t)
     extent = max(float(np.max(np.abs(np.asarray(model.mechanism.reference)))), 1.0)
     forces = [force.size for force in model.wandering]
-    sigma = jnp.concatenate([jnp.full(2 * model.chart.dof, extent), *map(jnp.atleast_1d, forces)])
+    dof = model.chart.dof
+    # A prior of velocities would tell of directions, and so of positions, where the speed is known.
+    sigma = jnp.concatenate([jnp.full(dof, extent), jnp.full(dof, _ANY_SPEED * extent), *map(jnp.atleast_1d, forces)])
     weights = jnp.zeros((T, model.local_size)).at[0].set(1 / sigma)
     samples = []
     for sensor in model.sensors:
