@@ -12,6 +12,9 @@ from rigs.friction import by_speed, fitted
 from fgmbs.errors import Status
 
 
+pytestmark = pytest.mark.slow
+
+
 def filmed(run: int, start: float, length: float):
     """(estimate, window of the filmed double pendulum)."""
     window = ibm.recording(run).between(start, start + length)
@@ -31,7 +34,6 @@ def test_a_chaotic_motion_is_followed_to_a_pixel(data_dir):
     assert motion.calibration["joint.misalignment"][0] == pytest.approx(-ibm.TILT, abs=0.005)
 
 
-@pytest.mark.slow
 def test_twenty_seconds_are_followed_too(data_dir):
     motion, _ = filmed(7, 2.0, 20.0)
     assert motion.status == Status.converged and residual(motion) < 0.9
