@@ -21,7 +21,8 @@ import tyro
 
 import fgmbs
 from fgmbs.inputs import Disturbance
-from fgmbs.problems import smooth as solver
+from fgmbs.problems import estimation_solution as solver
+from fgmbs.problems.estimation_arguments import checked_start
 from fgmbs.sensors import Encoder, Gyroscope
 
 DT = 1e-3
@@ -80,9 +81,9 @@ def updates(mechanism, windows: tuple[int, ...], count: int) -> None:
 
 def sweep(mechanism, sizes: tuple[int, ...], repeats: int, steps: int = 500) -> None:
     print(f"{'sweep: runs':>13} {'first call [s]':>15} {'all [ms]':>10} {'per run [ms]':>13}")
-    problem, found = solver._problem(mechanism, recorded(mechanism, steps), SENSORS, INPUTS, DT, None, "given")
-    solution = solver._Solution(problem, found)
-    solution.begin(solver.checked_start(problem.model, 1, START, None, None), lambda *_: None)
+    problem, found = solver.build(mechanism, recorded(mechanism, steps), SENSORS, INPUTS, DT, None, "given")
+    solution = solver.Solution(problem, found)
+    solution.begin(checked_start(problem.model, 1, START, None, None), lambda *_: None)
     values = solution.data.samples[0].values
 
     @eqx.filter_jit

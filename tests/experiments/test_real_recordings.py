@@ -11,7 +11,6 @@ from rigs.friction import by_speed, fitted
 
 from fgmbs.errors import Status
 
-
 pytestmark = pytest.mark.slow
 
 

@@ -8,7 +8,8 @@ import fgmbs
 from fgmbs.inputs import Disturbance, GaussMarkov, RandomWalk
 from fgmbs.linear import METHODS
 from fgmbs.problems import estimation_account as accounts
-from fgmbs.problems import smooth as problem
+from fgmbs.problems import estimation_solution as problem
+from fgmbs.problems.estimation_arguments import checked_start
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope, Unknown
 
 DT = 5e-3
@@ -49,9 +50,9 @@ def std(est):
 
 def solved(mechanism, recording, est, sensors=SENSORS, inputs=POWER):
     """(model, data, x) of an estimate, as its solver had them."""
-    built, found = problem._problem(mechanism, recording, sensors, inputs, DT, None, "given")
-    solution = problem._Solution(built, found)
-    starts = problem.checked_start(built.model, 1, {"x_P1": 1.0}, None, None)
+    built, found = problem.build(mechanism, recording, sensors, inputs, DT, None, "given")
+    solution = problem.Solution(built, found)
+    starts = checked_start(built.model, 1, {"x_P1": 1.0}, None, None)
     solution.begin(starts, lambda *_: None)
     solution.solve(lambda *_: None)
     np.testing.assert_allclose(solution.x.steps[: len(est.t)], np.column_stack([state(est), est.forces]), atol=1e-12)
