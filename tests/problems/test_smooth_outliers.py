@@ -6,7 +6,7 @@ from fourbar_observed import recorded, sensors_with, smoothed, true_motion
 from fourbar_outliers import LOSSES, change, recognition, spiked
 
 STEPS, SEED = 250, 0
-SLOW = pytest.mark.slow
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_without_a_loss_spikes_ruin_the_estimate(fourbar_angle, recordings):
 @pytest.mark.parametrize(
     ("loss", "limit"),
     # Of Huber's every spike keeps pulling with 1.3 deviations, which where two meet goes beyond the band.
-    [("Tukey", 1), pytest.param("Cauchy", 1, marks=SLOW), pytest.param("Huber", 2, marks=SLOW)],
+    [("Tukey", 1), ("Cauchy", 1), ("Huber", 2)],
 )
 def test_a_robust_loss_keeps_the_estimate_within_its_band(fourbar_angle, recordings, loss, limit):
     clean, dirty, spikes = recordings

@@ -18,6 +18,7 @@ def widest_change(mechanism, inputs, steps):
     return max(difference(other[name], first[name]) for other in others for name in BANDS)
 
 
+@pytest.mark.slow
 def test_bands_do_not_depend_on_the_time_step(fourbar_angle):
     """White forces, a random walk and a Gauss–Markov force together; of 5 ms the gyroscope reads between the steps."""
     assert widest_change(fourbar_angle, ALL_AT_ONCE, (0.002, 0.005)) < 0.05
