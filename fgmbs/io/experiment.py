@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from fgmbs.errors import DescriptionError
 from fgmbs.io.expressions import nearest
 from fgmbs.io.faults import Fault, dotted
-from fgmbs.io.located_yaml import locate
+from fgmbs.io.located_yaml import locate, read_text
 from fgmbs.io.schema import plain
 from fgmbs.io.settings import Flag, Number, Output
 from fgmbs.io.smooth_experiment import SmoothExperiment, smooth_faults, smooth_limits
@@ -93,14 +93,7 @@ def read_experiment(path: str | os.PathLike[str]) -> AnyExperiment:
         DescriptionError: The file cannot be read, or all its faults.
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise DescriptionError(
-            [f"{path}: expected text in UTF-8; found byte 0x{error.object[error.start]:02x}"]
-        ) from None
-    except OSError as error:
-        raise DescriptionError([f"{path}: expected an experiment file; found: {error.strerror}"]) from None
+    text = read_text(path, "an experiment file")
     experiment = parse_experiment(text, source=str(path))
     if isinstance(experiment, SmoothExperiment):
         return experiment.moved(path.parent)

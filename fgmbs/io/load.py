@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections.abc import Mapping
-from pathlib import Path as FilePath
 from typing import Any
 
 import yaml
@@ -14,7 +13,7 @@ from fgmbs.io import checks, references, schema
 from fgmbs.io.evaluation import wanted
 from fgmbs.io.expressions import nearest
 from fgmbs.io.faults import Fault, dotted, of_validation, repaired
-from fgmbs.io.located_yaml import Located, locate
+from fgmbs.io.located_yaml import Located, locate, read_text
 from fgmbs.io.schema import MechanismDescription, Path
 
 
@@ -26,14 +25,7 @@ def read_mechanism(path: str | os.PathLike[str]) -> MechanismDescription:
     Raises:
         DescriptionError: The file cannot be read, or all its faults.
     """
-    try:
-        text = FilePath(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise DescriptionError(
-            [f"{path}: expected text in UTF-8; found byte 0x{error.object[error.start]:02x}"]
-        ) from None
-    except OSError as error:
-        raise DescriptionError([f"{path}: expected a mechanism file; found: {error.strerror}"]) from None
+    text = read_text(path, "a mechanism file")
     return parse_mechanism(text, source=str(path))
 
 

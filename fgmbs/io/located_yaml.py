@@ -5,10 +5,13 @@ fault instead of the last one winning; a number with a leading zero, a base or a
 ten, `1:30` ninety), which no number field accepts; keys are always texts (`no: 1` is the key 'no').
 """
 
+import os
+import pathlib
 from typing import Any, NamedTuple
 
 import yaml
 
+from fgmbs.errors import DescriptionError
 from fgmbs.io.expressions import as_number
 from fgmbs.io.faults import Fault, Place
 from fgmbs.io.schema import Path
@@ -17,6 +20,26 @@ MOST_NODES = 100_000
 """Values a file may have once its aliases are written out."""
 
 _TAG = "tag:yaml.org,2002:"
+
+
+def read_text(path: str | os.PathLike[str], what: str) -> str:
+    """The text of a file.
+
+    Args:
+        path: The file.
+        what: What it should be, for messages.
+
+    Raises:
+        DescriptionError: It cannot be read, or is no UTF-8.
+    """
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DescriptionError(
+            [f"{path}: expected text in UTF-8; found byte 0x{error.object[error.start]:02x}"]
+        ) from None
+    except OSError as error:
+        raise DescriptionError([f"{path}: expected {what}; found: {error.strerror}"]) from None
 
 
 class Located(NamedTuple):

@@ -6,7 +6,6 @@ arguments can be meant is checked there.
 
 import os
 from collections.abc import Mapping
-from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
@@ -15,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from fgmbs.errors import DescriptionError
 from fgmbs.io.expressions import ExpressionError, evaluate, nearest
 from fgmbs.io.faults import Fault, dotted
-from fgmbs.io.located_yaml import Located, locate
+from fgmbs.io.located_yaml import Located, locate, read_text
 from fgmbs.io.schema import Path, plain
 
 
@@ -224,14 +223,7 @@ def read_sensors_file(path: str | os.PathLike[str]) -> SensorsFile:
     Raises:
         DescriptionError: The file cannot be read, or all its faults.
     """
-    try:
-        text = FilePath(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise DescriptionError(
-            [f"{path}: expected text in UTF-8; found byte 0x{error.object[error.start]:02x}"]
-        ) from None
-    except OSError as error:
-        raise DescriptionError([f"{path}: expected a file of sensors; found: {error.strerror}"]) from None
+    text = read_text(path, "a file of sensors")
     located = locate(text)
     found = list(located.faults)
     if isinstance(located.data, Mapping):

@@ -15,6 +15,7 @@ from fgmbs.kinematics.names import coordinate_index, finite_number, given_arrays
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation_graph import EstimationModel
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.sensors.readings import check_sensors
 
 _ROUGH = 10.0, 1e3
 """Standard deviations of a start that counts for nothing: of coordinates relative to their extent, of velocities
@@ -36,24 +37,10 @@ def checked_sensors(mechanism: AbstractMechanism, sensors: Sequence[AbstractSens
         ArgumentError: None, two of one name, two that read one signal, or one that the mechanism has no place for.
     """
     sensors = (sensors,) if isinstance(sensors, AbstractSensor) else tuple(sensors)
-    if not sensors:
-        raise ArgumentError("sensors: expected at least one; found none, so that nothing is observable")
-    readers: dict[str, str] = {}
-    names: set[str] = set()
     for sensor in sensors:
         if not isinstance(sensor, AbstractSensor):
             raise ArgumentError(f"sensors: expected sensors as of fgmbs.sensors; found {sensor!r}")
-        if sensor.name in names:
-            raise ArgumentError(f"sensors: expected different names; found {sensor.name!r} twice")
-        names.add(sensor.name)
-        for column in sensor.columns:
-            if column in readers:
-                raise ArgumentError(
-                    f"sensors: expected one sensor for each signal; {readers[column]!r} and {sensor.name!r} both read "
-                    f"{column!r}"
-                )
-            readers[column] = sensor.name
-        sensor.check(mechanism)
+    check_sensors(mechanism, sensors)
     return sensors
 
 

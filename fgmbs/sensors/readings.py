@@ -90,7 +90,7 @@ def check_sensors(mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor
         ArgumentError: None at all, two of one name or column, or one that measures what is not there.
     """
     if not sensors:
-        raise ArgumentError("sensors: expected at least one; found none")
+        raise ArgumentError("sensors: expected at least one; found none, so that nothing is observable")
     columns: dict[str, str] = {}
     names: set[str] = set()
     for sensor in sensors:

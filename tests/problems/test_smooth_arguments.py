@@ -38,7 +38,7 @@ def message(call, error=fgmbs.ArgumentError):
         ((ENCODER, ENCODER), "sensors: expected different names; found 'enc' twice"),
         (
             (ENCODER, Encoder("other", body="rocker", sigma=1.0, columns="enc")),
-            "sensors: expected one sensor for each signal; 'enc' and 'other' both read 'enc'",
+            "sensor 'other': columns: expected columns that no other sensor reads; found 'enc', which 'enc' reads",
         ),
     ],
     ids=["none", "body", "nearest body", "signal", "twice", "one column"],
