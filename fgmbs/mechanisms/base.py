@@ -1,6 +1,7 @@
 """What every family of mechanisms answers."""
 
 import abc
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -15,8 +16,9 @@ from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 class AbstractMechanism(eqx.Module):
     """A mechanism: array leaves are its physical parameters, everything else is static topology.
 
-    Coordinates are a vector space here (`retract` is +); a family whose configurations are not overrides `retract`,
-    `local`, `constraint_jacobian` and `constraint_bias`.
+    Configurations q are points of a manifold, n numbers each; velocities dq are nv numbers, the rates of local
+    coordinates v of q ⊞ v. Here both are the same vector space. A family of another kind overrides `retract`, `local`
+    and `velocity_names` (as a unit quaternion with angular velocities does); everything else follows from them.
     """
 
     coordinate_names: eqx.AbstractVar[tuple[str, ...]]
@@ -31,9 +33,14 @@ class AbstractMechanism(eqx.Module):
         return len(self.coordinate_names)
 
     @property
+    def velocity_names(self) -> tuple[str, ...]:
+        """Names of the velocities dq; forces and accelerations go by the same names."""
+        return self.coordinate_names
+
+    @property
     def nv(self) -> int:
         """Number of velocities."""
-        return self.n
+        return len(self.velocity_names)
 
     @property
     def m(self) -> int:
@@ -42,7 +49,7 @@ class AbstractMechanism(eqx.Module):
 
     @property
     def vectors(self) -> tuple[int, ...]:
-        """A number for each coordinate; the components of one vector, as x and y of a point, share theirs."""
+        """A number for each velocity; the components of one vector, as those of a point along x and y, share theirs."""
         return tuple(range(self.nv))
 
     @property
@@ -119,17 +126,25 @@ class AbstractMechanism(eqx.Module):
         return jnp.zeros((self.nv, 0), q.dtype)
 
     def constraint_jacobian(self, q: Coordinates, t: Scalar) -> Float[Array, "m nv"]:
-        """Φ_q."""
-        return jax.jacfwd(self.constraints)(q, t)
+        """Φ_q, with respect to velocities."""
+        return jax.jacfwd(lambda v: self.constraints(self.retract(q, v), t))(jnp.zeros(self.nv, q.dtype))
 
     def constraint_rate(self, q: Coordinates, dq: Velocities, t: Scalar) -> Constraints:
         """dΦ/dt = Φ_q dq + Φ_t. [Blanco21] eq. (2)"""
-        return _rate(self.constraints, q, dq, t)
+        return self.rate(self.constraints, q, dq, t)[1]
 
     def constraint_bias(self, q: Coordinates, dq: Velocities, t: Scalar) -> Constraints:
         """c = −Φ̇_q dq − Φ̇_t, so that Φ_q ddq = c. [Blanco21] eq. (3)"""
         # c is minus the second time derivative of Φ along the motion without acceleration.
-        return -_rate(lambda q, t: self.constraint_rate(q, dq, t), q, dq, t)
+        return -self.rate(lambda q, t: self.constraint_rate(q, dq, t), q, dq, t)[1]
+
+    def rate(
+        self, function: Callable[[Coordinates, Scalar], Array], q: Coordinates, dq: Velocities, t: Scalar
+    ) -> tuple[Array, Array]:
+        """function(q, t) and its derivative with respect to time along a motion with velocities dq."""
+        t = jnp.asarray(t, dtype=q.dtype)
+        one = jnp.ones_like(t)
+        return jax.jvp(lambda s: function(self.retract(q, s * dq), t + s), (jnp.zeros_like(t),), (one,))
 
     def accelerations(
         self, q: Coordinates, dq: Velocities, t: Scalar, applied: Velocities | float = 0.0
@@ -150,7 +165,13 @@ class AbstractMechanism(eqx.Module):
         """The v with retract(q0, v) = q1."""
         return q1 - q0
 
+    @property
+    def is_vector_space(self) -> bool:
+        """Whether q ⊞ v is q + v."""
+        return type(self).retract is AbstractMechanism.retract
 
-def _rate(function, q, dq, t):
-    t = jnp.asarray(t, dtype=q.dtype)
-    return jax.jvp(function, (q, t), (dq, jnp.ones_like(t)))[1]
+    def coordinate_rates(self, q: Coordinates) -> Float[Array, "n nv"]:
+        """E with the derivatives of the coordinates with respect to time E dq."""
+        if self.is_vector_space:
+            return jnp.eye(self.n, dtype=q.dtype)
+        return jax.jacfwd(lambda v: self.retract(q, v))(jnp.zeros(self.nv, q.dtype))
