@@ -1,4 +1,4 @@
-"""Families of a user's own whose configurations are no vector space: rigid bodies with unit quaternions, n = 7, nv = 6."""
+"""Families of a user's own on manifolds: rigid bodies with unit quaternions, n = 7, nv = 6."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -38,7 +38,7 @@ def rotation(u):
 
 
 class RigidBody(AbstractMechanism):
-    """A rigid body: place of its centre of mass and unit quaternion; velocities of the centre, seen from the ground, and
+    """A rigid body: place of its centre of mass and unit quaternion; velocity of the centre, seen from the ground, and
     angular velocities in the axes of the body."""
 
     mass: Float[Array, ""]

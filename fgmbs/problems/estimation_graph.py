@@ -7,13 +7,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.dynamics.forcing import Forcing, force_directions
+from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
 from fgmbs.factors.base import Factor, Instant, Noise
 from fgmbs.factors.priors import chart_prior
-from fgmbs.factors.transition import Forcing, force_directions, transition
+from fgmbs.factors.transition import transition
 from fgmbs.graph import Rows, TimeGraph
 from fgmbs.inputs import AbstractInput, Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
 from fgmbs.kinematics.chart import MotionChart
-from fgmbs.kkt import kkt_inverse, whitener
+from fgmbs.kkt import kkt_inverse
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.factor import measurement
@@ -63,6 +65,8 @@ class EstimationModel(eqx.Module):
     """Delay of each sensor that the places of its samples allow for [s]."""
     at_steps: tuple[bool, ...] = eqx.field(static=True)
     """Of each sensor: its samples all lie on steps."""
+    transition: AbstractTransition = HermiteSimpson()
+    """How a step follows from the one before."""
 
     @property
     def wandering(self) -> tuple[RandomWalk | GaussMarkov, ...]:
@@ -132,7 +136,7 @@ class EstimationModel(eqx.Module):
         names, ones = ("q", "dq", "u"), Noise.sigma(1.0)
         factors = [
             Factor(chart_prior, names, ones, name="start"),
-            Factor(transition, names, ones, "interval", data=forcing),
+            Factor(transition, names, ones, "interval", data=(self.transition, forcing)),
         ]
         for sensor, samples, delay, at_steps in zip(
             self.sensors, data.samples, self.delays, self.at_steps, strict=True
@@ -172,19 +176,20 @@ class EstimationModel(eqx.Module):
         """What varies with time in the graph."""
         if x.ndim == 2:
             return jax.vmap(self.rows)(x, data)
-        B, W = self._process(x, data.times)
-        C = jax.scipy.linalg.block_diag(B, B, jnp.eye(len(self.wandering), dtype=x.dtype))
-        varying = [((C, data.prior), data.prior_weights), ((B, data.commands), data.linked * W)]
+        T, W = self._process(x, data.times)
+        C = jax.lax.stop_gradient(self.chart.coordinates(self.mechanism, x, data.times))
+        varying = [((C, data.prior), data.prior_weights), ((T, data.commands), data.linked * W)]
         for samples in data.samples:
             varying.append(((samples.values, samples.fractions, data.commands), samples.mask.ravel()))
         return Rows(data.times, (*varying, *(((None, None),) * len(self._calibration))))
 
     def _process(self, x, t) -> tuple[Float[Array, "dof nv"], Float[Array, "rows rows"]]:
-        """(B, whitening matrix of `transition`) near x."""
+        """(T, whitening matrix of `transition`) near x."""
         mechanism, dt = self.mechanism, self.dt
         q = jax.lax.stop_gradient(x[: mechanism.n])
         B = self.chart.selection(mechanism, q, t)
-        P = kkt_inverse(mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t)).P
+        M = mechanism.mass_matrix(q)
+        P = kkt_inverse(M, mechanism.constraint_jacobian(q, t)).P
         mobility = B @ P @ B.T
         white = jnp.zeros_like(mobility)
         for force in self.inputs:
@@ -204,12 +209,13 @@ class EstimationModel(eqx.Module):
             else force.size * jnp.sqrt(dt)
             for force in self.wandering
         ]
+        noise = self.transition.noise(white, wander, dt)
         W = jax.scipy.linalg.block_diag(
-            whitener(dt**3 / 12 * white + dt**5 / 720 * wander),
-            whitener(dt * white + dt**3 / 12 * wander),
+            noise.position,
+            noise.velocity,
             jnp.diag(1 / jnp.stack(jumps)) if jumps else jnp.zeros((0, 0), x.dtype),
         )
-        return B, jax.lax.stop_gradient(W)
+        return B @ (P @ M), jax.lax.stop_gradient(W)
 
     def accelerations(
         self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, " nc"]

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from fgmbs.dynamics import acceleration
 from fgmbs.errors import ArgumentError, SolveError, Status
-from fgmbs.factors.transition import force_directions
+from fgmbs.dynamics.forcing import force_directions
 from fgmbs.inputs import AbstractInput, commands, wandering
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar import PlanarMechanism

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.dynamics.forcing import Forcing
+from fgmbs.dynamics.transitions import State, between
 from fgmbs.factors.base import Instant
-from fgmbs.factors.transition import Forcing, between
 from fgmbs.sensors.base import AbstractSensor, Reading
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
@@ -49,7 +50,9 @@ def predicted(
     if len(variables) == 3:
         (q, dq, u), t, c = variables, at.t, c1
     else:
-        q, dq, u = between(fraction, at.dt, *variables)
+        q0, dq0, u0, q1, dq1, u1 = variables
+        q, dq = between(at.mechanism, fraction, at.dt, State(q0, dq0), State(q1, dq1))
+        u = u0 + fraction * (u1 - u0)
         t, c = at.t + (fraction - 1) * at.dt, c0 + fraction * (c1 - c0)
     ddq, lambda_ = forcing.motion(at.mechanism, q, dq, t, u, c) if sensor.order >= 2 else (None, None)
     reading = Reading(q, dq, ddq, lambda_ if sensor.order >= 3 else None, forcing.by_target(u, c), t)

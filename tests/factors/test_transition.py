@@ -8,8 +8,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import fgmbs
+from fgmbs.dynamics.forcing import Forcing
+from fgmbs.dynamics.transitions import HermiteSimpson, State, between
 from fgmbs.factors.base import Instant
-from fgmbs.factors.transition import Forcing, between, transition
+from fgmbs.factors.transition import transition
 from fgmbs.inputs import Disturbance, GaussMarkov, RandomWalk, WhiteNoise
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.problems.estimation_graph import EstimationModel
@@ -25,7 +27,7 @@ def fourbar():
 @eqx.filter_jit
 def residual(mechanism, dt, x0, x1, B):
     n = mechanism.n
-    at = Instant(mechanism, dt, dt, {}, (B, jnp.zeros((2, 0))), NONE)
+    at = Instant(mechanism, dt, dt, {}, (B, jnp.zeros((2, 0))), (HermiteSimpson(), NONE))
     nothing = jnp.zeros(0)
     return transition(at, x0[:n], x0[n:], nothing, x1[:n], x1[n:], nothing)
 
@@ -93,7 +95,8 @@ def whitened(force, x1, dt=0.01, mass=2.0):
     model = EstimationModel(Mass(jnp.asarray(mass)), (), (force,), jnp.asarray(dt), MotionChart(1), jnp.zeros(0), ())
     x = jnp.zeros(model.step_size)
     B, W = model._process(x, jnp.asarray(0.0))
-    at = Instant(model.mechanism, jnp.asarray(dt), jnp.asarray(dt), {}, (B, jnp.zeros((2, 0))), model.forcing)
+    data = (model.transition, model.forcing)
+    at = Instant(model.mechanism, jnp.asarray(dt), jnp.asarray(dt), {}, (B, jnp.zeros((2, 0))), data)
     return W @ transition(at, x[:1], x[1:2], x[2:], x1[:1], x1[1:2], x1[2:])
 
 
@@ -135,7 +138,7 @@ def test_cubic_between_steps():
     """Exact for cubic motion, inside and a little outside of the interval."""
     dt, poly = 0.1, np.polynomial.Polynomial([0.3, -1.0, 2.0, 5.0])
     speed = poly.deriv()
-    ends = [jnp.array([f]) for f in (poly(0), speed(0))], [jnp.array([f]) for f in (poly(dt), speed(dt))]
+    start, end = (State(jnp.array([poly(t)]), jnp.array([speed(t)])) for t in (0.0, dt))
     for s in (0.0, 0.3, 1.0, 1.2):
-        q, dq, u = between(s, dt, *ends[0], jnp.array([1.0]), *ends[1], jnp.array([2.0]))
-        np.testing.assert_allclose([q[0], dq[0], u[0]], [poly(s * dt), speed(s * dt), 1 + s], atol=1e-13)
+        q, dq = between(Mass(jnp.ones(())), s, dt, start, end)
+        np.testing.assert_allclose([q[0], dq[0]], [poly(s * dt), speed(s * dt)], atol=1e-13)

@@ -1,0 +1,62 @@
+"""Forces on a mechanism besides its own: where they act and what they make of the motion."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fgmbs.dynamics.equations import acceleration
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
+
+
+class Forcing(eqx.Module):
+    """Where the forces u that are estimated and the commands c that are known act."""
+
+    unknown: tuple[str, ...] = eqx.field(static=True)
+    """Actuator or velocity of each force u."""
+    known: tuple[str, ...] = eqx.field(static=True)
+    """Actuator or velocity of each command c."""
+    decay: Float[Array, " nu"]
+    """What is left of each force after one step if nothing is added to it."""
+
+    def applied(
+        self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar, u: Float[Array, " nu"], c: Float[Array, " nc"]
+    ) -> Velocities:
+        """Generalized forces of u and c [N, N·m]."""
+        directions = force_directions(mechanism, q, t, self.unknown + self.known)
+        return directions @ jnp.concatenate([u, c])
+
+    def by_target(self, u: Float[Array, " nu"], c: Float[Array, " nc"]) -> dict[str, Scalar]:
+        """Total force on each actuator or velocity [N, N·m]."""
+        total = {}
+        for name, force in zip(self.unknown + self.known, jnp.concatenate([u, c]), strict=True):
+            total[name] = total.get(name, 0.0) + force
+        return total
+
+    def motion(
+        self,
+        mechanism: AbstractMechanism,
+        q: Coordinates,
+        dq: Velocities,
+        t: Scalar,
+        u: Float[Array, " nu"],
+        c: Float[Array, " nc"],
+    ) -> tuple[Velocities, Constraints]:
+        """(ddq, λ)."""
+        return acceleration(mechanism, q, dq, t, self.applied(mechanism, q, t, u, c))
+
+
+def force_directions(
+    mechanism: AbstractMechanism, q: Coordinates, t: Scalar, names: Sequence[str]
+) -> Float[Array, "nv names"]:
+    """Generalized force per unit of a force on each of these actuators or velocities."""
+    columns = [jnp.zeros((mechanism.nv, 0), q.dtype)]
+    A = mechanism.actuation(q, t)
+    for name in names:
+        if name in mechanism.actuator_names:
+            columns.append(A[:, mechanism.actuator_names.index(name), None])
+        else:
+            columns.append(jnp.eye(mechanism.nv, 1, -mechanism.velocity_names.index(name), dtype=q.dtype))
+    return jnp.concatenate(columns, axis=1)
