@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from fgmbs.dynamics import acceleration
-from fgmbs.errors import ArgumentError, SolveError, Status
 from fgmbs.dynamics.forcing import force_directions
+from fgmbs.errors import ArgumentError, SolveError, Status
 from fgmbs.inputs import AbstractInput, commands, wandering
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar import PlanarMechanism
