@@ -1,7 +1,6 @@
 """How a step follows from the one before: integration rules, each written once, with their noise.
 
 A rule compares two steps (q, dq) in the tangent space of the second one. There the motion is w(t) with
-A rule compares two steps (q, dq) in the tangent space of the second one. There the motion is w(t), q(t) = q1 ⊞ w(t),
 which for a vector space is q(t) − q1: so a rule keeps its order on any manifold. The velocities dq are
 """
 

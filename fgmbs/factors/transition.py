@@ -62,24 +62,41 @@ def accelerations(
 
 
 def integrated_positions(at: Instant, *variables: Array) -> Velocities:
-    """r_q of a rule between the variables (q, dq, ddq) of two steps. [Blanco21] eqs. (22), (23)
+    """r_q of a rule between the variables (q, dq, ddq, u) of two steps. [Blanco21] eqs. (22), (23)
 
     `at.data` = (rule, `Forcing`), `at.series` = commands (2, nc) at both ends.
     """
-    return _residual(at, *variables)[0]
+    return _residual(at, at.series, *variables)[0]
 
 
 def integrated_velocities(at: Instant, *variables: Array) -> Velocities:
     """r_dq of a rule; see `integrated_positions`."""
-    return _residual(at, *variables)[1]
+    return _residual(at, at.series, *variables)[1]
 
 
-def _residual(at, q0, dq0, ddq0, q1, dq1, ddq1):
+def integrated_positions_independent(at: Instant, *variables: Array) -> Float[Array, " dof"]:
+    """B r_q, with z(t+1) in the place of B q(t+1); the variables are (q, dq, ddq, u, z) of two steps.
+
+    A step starts from B q(t) instead of z(t), which is the same number: so the selection B (dof, n) may change from one
+    step to the next. `at.series` = (B, commands (2, nc)).
+    """
+    *start, _, q1, dq1, ddq1, u1, z1 = variables
+    B, commands = at.series
+    return z1 + B @ (_residual(at, commands, *start, q1, dq1, ddq1, u1)[0] - q1)
+
+
+def integrated_velocities_independent(at: Instant, *variables: Array) -> Float[Array, " dof"]:
+    """B r_dq, with ż(t+1) in the place of B q̇(t+1); see `integrated_positions_independent`."""
+    *start, _, q1, dq1, ddq1, u1, dz1 = variables
+    B, commands = at.series
+    return dz1 + B @ (_residual(at, commands, *start, q1, dq1, ddq1, u1)[1] - dq1)
+
+
+def _residual(at, commands, q0, dq0, ddq0, u0, q1, dq1, ddq1, u1):
     rule, forcing = at.data
-    start, end = State(q0, dq0), State(q1, dq1)
-    inner = []
-    for state, s in zip(rule.inner(at.mechanism, start, end, at.dt), rule.inner_points, strict=True):
-        c0, c1 = at.series
-        t = at.t + at.dt * (s - 1)
-        inner.append(forcing.motion(at.mechanism, *state, t, jnp.zeros(0, q0.dtype), c0 + s * (c1 - c0))[0])
+    start, end, (c0, c1) = State(q0, dq0), State(q1, dq1), commands
+    inner = [
+        forcing.motion(at.mechanism, *state, at.t + at.dt * (s - 1), u0 + s * (u1 - u0), c0 + s * (c1 - c0))[0]
+        for state, s in zip(rule.inner(at.mechanism, start, end, at.dt), rule.inner_points, strict=True)
+    ]
     return rule.residual(at.mechanism, start, end, jnp.stack([ddq0, *inner, ddq1]), at.dt)

@@ -170,6 +170,11 @@ class AbstractMechanism(eqx.Module):
         """Whether q ⊞ v is q + v."""
         return type(self).retract is AbstractMechanism.retract
 
+    @property
+    def has_own_accelerations(self) -> bool:
+        """Whether the family has a way of its own to its accelerations."""
+        return type(self).accelerations is not AbstractMechanism.accelerations
+
     def coordinate_rates(self, q: Coordinates) -> Float[Array, "n nv"]:
         """E with the derivatives of the coordinates with respect to time E dq."""
         if self.is_vector_space:

@@ -1,5 +1,6 @@
 """What a mechanism is asked to do: desired coordinates as samples, samples with derivatives or functions of time."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -46,6 +47,12 @@ class DesiredMotion(eqx.Module):
     """Covariance of (y, dy, ddy) of each signal."""
     jumps: Bool[Array, "steps k"]
     sigma: Float[Array, " k"]
+
+    def first(self, steps: int) -> "DesiredMotion":
+        """Its first steps."""
+        cut = lambda x: None if x is None else x[:steps]  # noqa: E731
+        parts = {name: cut(getattr(self, name)) for name in ("t", "samples", "y", "dy", "ddy", "cov", "jumps")}
+        return dataclasses.replace(self, **parts)
 
 
 def desired_motion(

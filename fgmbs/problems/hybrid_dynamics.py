@@ -8,9 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike
 
-from fgmbs.dynamics import acceleration
-from fgmbs.errors import ArgumentError, SolveError, Status
-from fgmbs.kinematics.names import listed
+from fgmbs.dynamics.drive import Drive
+from fgmbs.dynamics.transitions import HermiteSimpson
+from fgmbs.errors import ArgumentError, Interrupted, Status
+from fgmbs.kinematics import assemble, solve_position, solve_velocity, velocities
+from fgmbs.kinematics.closure import Closure
+from fgmbs.kinematics.names import given_arrays, listed
+from fgmbs.kkt import kkt_inverse
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.curves import force_curve, motion_curve
 from fgmbs.problems.desired import (
@@ -22,14 +26,17 @@ from fgmbs.problems.desired import (
     uniform_step,
 )
 from fgmbs.problems.determined_motion import determined_motion
-from fgmbs.problems.driven import Actuated, Driven
+from fgmbs.problems.driven import Actuated
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
 from fgmbs.problems.first_pose import freedom_left, is_traced
-from fgmbs.problems.forward_graph import Integrator
+from fgmbs.problems.marching import Marched, Outside, march
 from fgmbs.problems.motors import Motor, chosen_motors, scales
-from fgmbs.problems.simulate import simulate
-from fgmbs.problems.simulation import Simulation
+from fgmbs.problems.simulation import refuse_failed, worst
+from fgmbs.problems.simulation_arguments import Integrator, by_name, transition_of, velocities_given
 from fgmbs.trajectories import PiecewisePolynomial
+
+_SAME = 1e-6
+"""Difference of a given start and a known motion that is rounding, relative to the coordinate."""
 
 
 def hybrid_dynamics(
@@ -51,8 +58,8 @@ def hybrid_dynamics(
 
     Each coordinate either follows a known motion or moves as dynamics says; each motor either has a known force or the
     one that the known motion needs. All motion known is inverse, all forces known forward dynamics. Free coordinates
-    are integrated by the graph of forward dynamics with the known motion as a constraint (see `simulate`); at every
-    instant the motors produce the accelerations of the known motion, with the least Σ (u/effort)².
+    are integrated along the constraints, to which the known motion belongs (see `simulate`); at every instant the
+    motors produce the accelerations of the known motion, with the least Σ (u/effort)².
 
     Args:
         mechanism: The mechanism.
@@ -76,7 +83,7 @@ def hybrid_dynamics(
         AssemblyError: The mechanism cannot be assembled with the first sample.
         SolveError: The motion is out of reach or impossible with these motors, or a solve failed; its `result` holds
             what was reached.
-        Interrupted: Ctrl-C; its `result` is the `Simulation` of the steps that were done.
+        Interrupted: Ctrl-C; its `result` holds the steps that were done.
     """
     if not motion and not forces:
         raise ArgumentError("motion, forces: expected a known motion or known forces; found neither (see simulate)")
@@ -101,38 +108,61 @@ def hybrid_dynamics(
     times = checked_times(t)
     scale = scales(unknown, effort, "effort")
     commands = tuple(_command(f"forces[{motor.name!r}]", known[motor.name], times) for motor in powered)
-    actuated = Actuated(mechanism, unknown, powered, commands)
     wanted = None
     if motion:
         wanted = desired_motion(mechanism, times, motion, sigma, argument="motion")
         if freedom_left(mechanism, wanted.followed, wanted.start) == 0:
+            actuated = Actuated(mechanism, unknown, powered, commands)
             return determined_motion(actuated, motors, wanted, scale, start, throw=throw)
 
-    dt = uniform_step(times, "because free coordinates are integrated over them")
-    actuated = eqx.tree_at(lambda a: a.epoch, actuated, jnp.asarray(times[0]))
-    moved = actuated
+    dt = jnp.asarray(uniform_step(times, "because free coordinates are integrated over them"))
+    rule, t0 = transition_of(integrator), jnp.asarray(times[0])
+    outside = Outside(tuple(motor.name for motor in powered), commands)
     if wanted is not None:
+        drive = Drive(tuple(motor.name for motor in unknown), wanted.followed, scale)
         curve = motion_curve(wanted.t, wanted.y, wanted.dy, wanted.ddy)
-        moved = Driven(actuated, wanted.followed, curve, scale)
-    simulation = simulate(
-        moved,
-        float(times[-1] - times[0]),
-        dt,
-        integrator=integrator,
-        start=start,
-        start_velocities=start_velocities,
-        throw=False,
-        progress=progress,
-    )
-    result = _driven(moved, motors, wanted, simulation)
+        outside = Outside(outside.commanded, commands, drive, curve)
+    traced = is_traced(mechanism, outside)
+    q, dq, status = _first_state(mechanism, outside, t0, start, start_velocities, traced)
+    marched, interrupted = march(mechanism, rule, outside, q, dq, t0, dt, len(times) - 1, traced, progress)
+    result = _driven(mechanism, motors, wanted, outside, jnp.asarray(times), marched, status)
+    if interrupted:
+        raise Interrupted(f"interrupted after {result.t.shape[0]} of {len(times)} steps", result)
     if throw and not is_traced(result):
         if bool(result.status == Status.not_driven):
             result.check()
-        try:
-            simulation.check()
-        except SolveError as error:
-            raise SolveError(str(error), result) from None
+        refuse_failed(result, marched.status)
     return result
+
+
+def _first_state(mechanism, outside: Outside, t0, start, start_velocities, traced: bool):
+    """(q, dq, status) of the start: free coordinates as given, the others where their motion begins."""
+    followed = () if outside.drive is None else outside.drive.followed
+    y, dy = jax.jvp(outside.motion, (t0,), (jnp.ones_like(t0),)) if followed else (jnp.zeros(0), jnp.zeros(0))
+    places, names = jnp.asarray(followed, int), mechanism.coordinate_names
+    mask, values = given_arrays(mechanism, start, "start")
+    for k, i in enumerate(followed):
+        if not traced and mask[i] and abs(values[i] - y[k]) > _SAME * (1 + abs(y[k])):
+            raise ArgumentError(
+                f"start[{names[i]!r}]: expected {float(y[k]):.9g}, where its known motion begins; found {values[i]:.9g}"
+            )
+    mask, values = mask.at[places].set(True), values.at[places].set(y)
+    dq_mask, dq_values = velocities_given(mechanism, start_velocities)
+    if mechanism.is_vector_space:  # its velocities are those of the coordinates
+        dq_mask, dq_values = dq_mask.at[places].set(True), dq_values.at[places].set(dy)
+    if traced:
+        q, info = solve_position(mechanism, mechanism.reference, t0, mask, values)
+        dq = solve_velocity(mechanism, q, t0, dq_mask, dq_values)
+        status = Status.where(info.assembled, Status.converged, Status.not_assembled)
+    else:
+        q = assemble(mechanism, by_name(names, mask, values), t=float(t0))
+        dq = velocities(mechanism, q, by_name(mechanism.velocity_names, dq_mask, dq_values), t=float(t0))
+        status = Status.converged
+    if not mechanism.is_vector_space and followed:
+        closure = Closure(followed, outside.motion)
+        J = closure.jacobian(mechanism, q, t0)
+        dq = dq - kkt_inverse(jnp.eye(mechanism.nv), J).S @ closure.rate(mechanism, q, dq, t0)
+    return q, dq, status
 
 
 def _command(where: str, value: ArrayLike | Callable, times: np.ndarray) -> Callable:
@@ -148,26 +178,27 @@ def _command(where: str, value: ArrayLike | Callable, times: np.ndarray) -> Call
 
 
 @eqx.filter_jit
-def _driven(moved: Actuated | Driven, motors: tuple[Motor, ...], wanted: DesiredMotion | None, simulation: Simulation):
-    """A simulation as a driven motion."""
-    actuated = (moved.actuated if isinstance(moved, Driven) else moved).evaluated()
-    mechanism, q, dq, ddq = actuated.mechanism, simulation.q, simulation.dq, simulation.ddq
-    t = simulation.t + actuated.epoch
-    found = jnp.zeros((t.shape[0], 0), q.dtype)
-    missing = found
-    status = simulation.status
-    if isinstance(moved, Driven):
-        driven = moved.evaluated()
-        _, _, found = jax.vmap(driven.drive)(q, dq, simulation.t)
-        missing, lacking = jax.vmap(driven.missing)(q, ddq, simulation.t)
+def _driven(
+    mechanism, motors: tuple[Motor, ...], wanted: DesiredMotion | None, outside: Outside, t, marched: Marched, status
+) -> DrivenMotion:
+    """The steps of a simulation as a driven motion."""
+    mechanism = mechanism.evaluated()
+    (q, dq, _), iterations, step_status = marched
+    t = t[: q.shape[0]]
+    if wanted is not None:
+        wanted = wanted.first(q.shape[0])
+    status = Status.where(status == Status.converged, worst(step_status), status)
+    stepper, known = outside.stepper(mechanism, HermiteSimpson()), outside.known(t)
+    ddq, lambda_, found = jax.vmap(stepper.motion)(q, dq, t, known)
+    missing = None
+    if outside.drive is not None:
+        drive = outside.drive
+        missing, lacking = jax.vmap(lambda *row: drive.missing(mechanism, *row))(q, dq, ddq, t, known.ddy)
         possible = jnp.max(jnp.abs(lacking)) <= MISSING * (jnp.max(jnp.abs(ddq)) + jnp.finfo(q.dtype).tiny)
         status = Status.where(possible | (status == Status.non_finite), status, Status.not_driven)
-    u = actuated.all_forces(motors, simulation.t, found)
-
-    def multipliers(q, dq, t, u):
-        return acceleration(actuated, q, dq, t, actuated.actuation(q, t) @ u)[1]
-
-    lambda_ = jax.vmap(multipliers)(q, dq, simulation.t, found)
+    names = (*(() if outside.drive is None else outside.drive.motors), *outside.commanded)
+    u = jnp.concatenate([found, known.commands], axis=1)
+    u = u[:, jnp.asarray([names.index(motor.name) for motor in motors], int)]
     return driven_motion(
         mechanism,
         motors,
@@ -177,6 +208,6 @@ def _driven(moved: Actuated | Driven, motors: tuple[Motor, ...], wanted: Desired
         lambda_,
         wanted,
         missing=missing,
-        iterations={"motion": jnp.sum(simulation.iterations)},
+        iterations={"motion": jnp.sum(iterations)},
         status=status,
     )

@@ -104,7 +104,7 @@ def _compromise(
     """The most probable motion and forces, from those of exact tracking as far as there are any."""
     exact, _, _ = staged_motion(actuated, actuated.motors, wanted, effort, start)
     found = weighted_tracking(
-        actuated,
+        actuated.mechanism,
         wanted.t,
         wanted.followed,
         wanted.samples,
@@ -112,6 +112,7 @@ def _compromise(
         (exact.q, exact.dq, exact.ddq, exact.forces),
         effort,
         smoothness,
+        motors=tuple(motor.name for motor in actuated.motors),
         covariance=covariance,
     )
     result = _weighted(actuated, exact, wanted, found)

@@ -1,26 +1,35 @@
 """Forward dynamics: how a mechanism moves."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 
+from fgmbs.dynamics import acceleration
+from fgmbs.dynamics.forcing import Forcing
+from fgmbs.dynamics.stepping import Step
 from fgmbs.errors import Interrupted, Status
-from fgmbs.graph import Unknowns
+from fgmbs.factors.base import Factor, Noise
+from fgmbs.factors.priors import prior
+from fgmbs.graph import Rows, TimeGraph, Unknowns
 from fgmbs.kinematics import assemble, solve_position, solve_velocity, velocities
 from fgmbs.kinematics.names import given_arrays
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.forward_graph import ForwardModel, Integrator, forward_model
+from fgmbs.problems.marching import Marched, Outside, march
 from fgmbs.problems.simulation import Simulation, observe, worst
-from fgmbs.problems.simulation_arguments import Plan, plan, refuse_rigid
+from fgmbs.problems.simulation_arguments import Integrator, Plan, by_name, plan, refuse_rigid, velocities_given
+from fgmbs.problems.trajectory import Tightness, Trajectory
 from fgmbs.solvers.fixed_lag import FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 
+# Standard deviations of soft graphs. Only their ratios matter to the motion.
+_PRIOR = 1e-6
+_SIGMA = 1e-3
 _CHUNK = 1000
 """Steps between two looks at the keyboard and the progress bar."""
 
@@ -30,9 +39,9 @@ def simulate(
     duration: float,
     dt: float,
     *,
-    coordinates: Literal["dependent", "independent"] = "dependent",
-    integrator: Integrator = "trapezoidal",
-    window: int = 2,
+    integrator: Integrator = "hermite_simpson",
+    coordinates: Literal["chart", "dependent", "independent"] = "chart",
+    window: int | None = None,
     batch: bool = False,
     linear: Literal["sequential", "sqrt"] = "sequential",
     independent: tuple[str, ...] | None = None,
@@ -44,37 +53,43 @@ def simulate(
 ) -> Simulation:
     """The motion of a mechanism that starts assembled and moves under its own forces. [Blanco21] sections 5.1, 5.2, 7.1
 
-    Solves the factor graph of Fig. 2 (dependent) or Fig. 3 (independent coordinates) with a fixed-lag smoother and,
-    with `batch`, once more as a whole from that result. `jax.vmap` over mechanisms and derivatives, forward or reverse,
-    pass through it; there nothing is raised, and `Simulation.status` tells how each member ended.
+    By default every step moves along the constraints, which hold to rounding: the graph of forward dynamics on the
+    chart, with 2·dof unknowns a step, falls apart into one step after the other (`dynamics.stepping`). The graphs of
+    the paper, Fig. 2 (dependent) and Fig. 3 (independent coordinates), have soft constraints and are solved by a
+    fixed-lag smoother. With `batch` the graph is solved once more as a whole from that result. `jax.vmap` over
+    mechanisms and derivatives, forward or reverse, pass through it; there nothing is raised, and `Simulation.status`
+    tells how each member ended.
 
     Args:
         mechanism: The mechanism.
         duration: Length of the motion, a multiple of dt [s].
         dt: Time step [s].
-        coordinates: Which coordinates the motion is integrated in.
-        integrator: "euler" (first order), "trapezoidal" (second), "hermite_simpson" (fourth).
-        window: Steps of the fixed-lag window, N_w ≥ 2.
+        integrator: "euler" (first order), "trapezoidal" (second), "hermite_simpson" (fourth), or a transition of one's
+            own, see `fgmbs.dynamics.transitions`.
+        coordinates: "chart": along the constraints. "dependent", "independent": soft constraints, in all coordinates or
+            with independent ones beside them; for configurations that are a vector space.
+        window: Steps of the fixed-lag window, N_w ≥ 2, of soft constraints; 2 by default.
         batch: Solve all steps at once in the end.
         linear: Linear method of the solver, see `LevenbergMarquardt`.
         independent: Names of the independent coordinates; by default the best ones, chosen anew at every step.
         start: Coordinates of the start by name; the rest is assembled, near the mechanism as drawn [m, rad].
-        start_velocities: Velocities of the start by coordinate name; by default those of the mechanism's file, and as
-            slow as they allow [m/s, rad/s].
-        covariance: Also compute the marginal covariances of (q, dq, ddq) at every step, for the noise of the graph.
+        start_velocities: Velocities of the start by name; by default those of the mechanism's file, and as slow as they
+            allow [m/s, rad/s].
+        covariance: Also compute the marginal covariances of (q, dq, ddq) at every step, for the noise of a graph with
+            soft constraints.
         throw: Raise an error if the solve fails; otherwise leave it to `status`.
         progress: Called with (steps done, steps in all) from time to time.
 
     Raises:
-        ArgumentError: An argument cannot be meant.
+        ArgumentError: An argument is invalid.
         AssemblyError: The mechanism cannot be assembled, or cannot move.
         SolveError: The solve failed; its `result` holds what was reached.
         Interrupted: Ctrl-C; its `result` holds the steps that were done.
     """
-    the_plan = plan(mechanism, duration, dt, coordinates, integrator, window, linear, independent)
-    traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(mechanism))
+    the_plan = plan(mechanism, duration, dt, coordinates, integrator, window, linear, independent, batch, covariance)
     q_given = given_arrays(mechanism, start, "start")
-    dq_given = _velocities_given(mechanism, start_velocities)
+    dq_given = velocities_given(mechanism, start_velocities)
+    traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(mechanism))
     if traced:
         q, info = solve_position(mechanism, mechanism.reference, 0.0, *q_given)
         dq = solve_velocity(mechanism, q, 0.0, *dq_given)
@@ -82,109 +97,152 @@ def simulate(
     else:
         q = assemble(mechanism, start)
         refuse_rigid(mechanism, q)
-        names = np.asarray(mechanism.coordinate_names)[np.asarray(dq_given[0])]
-        dq = velocities(mechanism, q, dict(zip(names, np.asarray(dq_given[1])[dq_given[0]], strict=True)))
+        dq = velocities(mechanism, q, by_name(mechanism.velocity_names, *dq_given))
         status = Status.converged
-    smoother, model, state = _start(the_plan, mechanism, jnp.asarray(dt, q.dtype), q, dq)
-
-    T = the_plan.num_steps
-    chunks = 1 if traced else -(-T // _CHUNK)
-    length = -(-T // chunks)
-    done = []
-    try:
-        for chunk in range(chunks):
-            state, out = jax.block_until_ready(
-                _advance(
-                    smoother, model, state, jnp.asarray(chunk * length), length, the_plan.window, batch or covariance
-                )
-            )
-            done.append(out)
-            if progress is not None:
-                progress(min((chunk + 1) * length, T), T)
-    except KeyboardInterrupt:
-        if not done:
-            raise
-        result = _result(the_plan, model, done, min(len(done) * length, T), status, False, covariance)
-        raise Interrupted(f"interrupted after {result.t.shape[0]} of {T} steps", result) from None
-    result = _result(the_plan, model, done, T, status, batch, covariance)
+    dt = jnp.asarray(dt, q.dtype)
+    run = _march if coordinates == "chart" else _smooth
+    result, interrupted = run(the_plan, mechanism, q, dq, dt, status, traced, progress)
+    if interrupted:
+        raise Interrupted(f"interrupted after {result.t.shape[0]} of {the_plan.num_steps} steps", result)
     if throw and not traced:
         result.check()
     return result
 
 
-def _velocities_given(mechanism, start_velocities):
-    if start_velocities is None:
-        values, mask = mechanism.initial_velocities
-        return mask, values
-    return given_arrays(mechanism, start_velocities, "start_velocities")
+def _march(plan: Plan, mechanism, q, dq, dt, status, traced, progress) -> tuple[Simulation, bool]:
+    """(The simulation along the constraints, whether it was interrupted)."""
+    zero, steps = jnp.zeros((), q.dtype), plan.num_steps - 1
+    marched, interrupted = march(mechanism, plan.rule, Outside(), q, dq, zero, dt, steps, traced, progress)
+    return _result(plan, mechanism, dt, marched, None, None, status), interrupted
+
+
+def _smooth(plan: Plan, mechanism, q, dq, dt, status, traced, progress) -> tuple[Simulation, bool]:
+    """(The simulation with soft constraints, by a fixed-lag smoother, whether it was interrupted)."""
+    smoother, trajectory, state = _start(plan, mechanism, dt, q, dq)
+    T = plan.num_steps
+    chunks = 1 if traced else -(-T // _CHUNK)
+    length = -(-T // chunks)
+    done, interrupted = [], False
+    keep = plan.batch or plan.covariance
+    try:
+        for chunk in range(chunks):
+            first = jnp.asarray(chunk * length)
+            state, out = _advance(smoother, trajectory, state, first, length, plan.window, keep)
+            done.append(out if traced else jax.block_until_ready(out))
+            if progress is not None:
+                progress(min((chunk + 1) * length, T), T)
+    except KeyboardInterrupt:
+        if not done:
+            raise
+        interrupted = True
+    T = min(len(done) * length, T)
+    steps, iterations, step_status, rows = jax.tree.map(lambda *parts: jnp.concatenate(parts)[:T], *done)
+    values = trajectory.unpack(steps)
+    marched = Marched(Step(values["q"], values["dq"], values["ddq"]), iterations, step_status)
+    if interrupted:
+        plan = dataclasses.replace(plan, batch=False)
+    return _result(plan, mechanism, dt, marched, steps, rows, status), interrupted
 
 
 @eqx.filter_jit
 def _start(plan: Plan, mechanism, dt, q, dq):
-    """The smoother, its model and its first window."""
-    mechanism = mechanism.evaluated()
+    """The smoother, its trajectory and its first window."""
+    trajectory = _trajectory(plan, mechanism, dt)
     t = jnp.zeros((), dt.dtype)
-    model = forward_model(mechanism, q, dq, dt, plan.integrator, plan.dof, plan.chosen)
-    x = model.state(q, dq, t)
-    steps, data = [x, x], [model.rows(x, x, t)]
+    x = trajectory.state(q, dq, t, *_NOTHING)
+    steps, data = [x, x], [_rows(trajectory, x, x, t)]
     for k in range(1, plan.window):
-        steps.append(model.predict(jnp.stack(steps[-2:]), dt))
-        data.append(model.rows(steps[-2], steps[-1], k * dt))
+        steps.append(trajectory.predict(jnp.stack(steps[-2:]), dt))
+        data.append(_rows(trajectory, steps[-2], steps[-1], k * dt))
     solver = LevenbergMarquardt(linear=plan.linear, maxiter=20)
-    smoother = FixedLagSmoother(graph=model.graph, solver=solver, past="known", predict=model.predict)
+    graph = _graph(trajectory, q, dq, jnp.zeros(1, dt.dtype))
+    smoother = FixedLagSmoother(graph=graph, solver=solver, past="known", predict=trajectory.predict)
     state = smoother.init(jnp.stack(steps[1:]), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
-    return smoother, model, state
+    return smoother, trajectory, state
+
+
+_NOTHING = jnp.zeros(0), jnp.zeros(0)
+"""Unknown forces and commands of forward dynamics."""
+
+
+def _trajectory(plan: Plan, mechanism, dt) -> Trajectory:
+    forcing = Forcing((), (), jnp.zeros(0, dt.dtype))
+    return Trajectory(mechanism.evaluated(), plan.rule, forcing, dt, plan.chart, plan.form)
+
+
+def _graph(trajectory: Trajectory, q0, dq0, times) -> TimeGraph:
+    """The graph of forward dynamics from (q0, dq0): what is known are priors (21) on the first step."""
+    names, sigma = ("q", "dq"), Noise.sigma(_PRIOR)
+    known = tuple(
+        Factor(prior, (name,), sigma, "initial", data=x, name=f"prior_{name}")
+        for name, x in zip(names, (q0, dq0), strict=True)
+    )
+    # Accelerations can always fit the dynamics; counted in velocity over one step, their rows do not drown the others.
+    return trajectory.graph(known, Tightness(_SIGMA, _SIGMA, _SIGMA / trajectory.dt), times)
+
+
+def _rows(trajectory: Trajectory, before, now, t) -> Rows:
+    """Times, series and weights of a step that will end near `now` and comes from `before`."""
+    start, end = trajectory.unpack(before), trajectory.unpack(now)
+    change = end["ddq"] - start["ddq"] if "ddq" in end else None
+    own = trajectory.rows(end["q"], t, jnp.zeros((2, 0), end["q"].dtype), change)
+    return Rows(jnp.asarray(t), (*own, (None, None), (None, None)))
 
 
 @eqx.filter_jit
-def _advance(
-    smoother: FixedLagSmoother, model: ForwardModel, state, first, length: int, window: int, keep_rows: bool = False
-):
+def _advance(smoother: FixedLagSmoother, trajectory: Trajectory, state, first, length: int, window: int, keep: bool):
     """The window moved on by `length` steps: (state, (step that left, its iterations, status and data) for each)."""
 
     def step(state, k):
-        t = (k + window - 1) * model.graph.dt
-        left = jax.tree.map(lambda leaf: leaf[0], state.rows) if keep_rows else None
-        state, estimate = smoother.step(state, model.rows(state.steps[-2], state.steps[-1], t))
+        t = (k + window - 1) * trajectory.dt
+        left = jax.tree.map(lambda leaf: leaf[0], state.rows) if keep else None
+        state, estimate = smoother.step(state, _rows(trajectory, state.steps[-2], state.steps[-1], t))
         return state, (estimate.steps[0], estimate.iterations, estimate.status, left)
 
     return jax.lax.scan(step, state, first + jnp.arange(length))
 
 
 @eqx.filter_jit
-def _result(plan: Plan, model: ForwardModel, done, num_steps: int, status, batch: bool, covariance: bool):
-    steps, iterations, step_status, rows = jax.tree.map(lambda *parts: jnp.concatenate(parts)[:num_steps], *done)
-    mechanism, dt = model.graph.mechanism, model.graph.dt
-    t = jnp.arange(num_steps) * dt
-    overall = worst(step_status)
-    marginals = None
-    if batch or covariance:
-        graph = model.graph.with_rows(rows)
+def _result(plan: Plan, mechanism, dt, marched: Marched, steps, rows, status) -> Simulation:
+    """The simulation, solved once more as a whole if that was asked for."""
+    trajectory = _trajectory(plan, mechanism, dt)
+    mechanism = trajectory.mechanism
+    (q, dq, ddq), iterations, step_status = marched
+    t = jnp.arange(q.shape[0]) * dt
+    overall, covariance = worst(step_status), None
+    if plan.batch or plan.covariance:
+        if plan.form == "chart":
+            steps = jnp.concatenate([q, dq], axis=1)
+            rows = jax.vmap(lambda x, t: _rows(trajectory, x, x, t))(steps, t)
+        graph = _graph(trajectory, q[0], dq[0], t).with_rows(rows)
         x = Unknowns(steps, jnp.zeros(0, steps.dtype))
-        if batch:
+        if plan.batch:
             x, lm = LevenbergMarquardt(linear=plan.linear).run(x, graph)
-            steps, overall = x.steps, lm.status
+            values, overall = trajectory.unpack(x.steps), lm.status
+            q, dq = values["q"], values["dq"]
+            ddq = values["ddq"] if "ddq" in values else jax.vmap(lambda *s: acceleration(mechanism, *s)[0])(q, dq, t)
             iterations = jnp.full_like(iterations, lm.iter_num)
-            step_status = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_steps,)), lm.status)
-        if covariance:
+            step_status = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, t.shape), lm.status)
+        if plan.covariance:
             zeros = jax.tree.map(jnp.zeros_like, x)
-            count = 3 * mechanism.n
-            marginals = METHODS[plan.linear](graph.linearize(x)[0], *zeros).marginals().steps[:, :count, :count]
-    values = model.graph.unpack(steps)
+            count = mechanism.n + 2 * mechanism.nv
+            covariance = METHODS[plan.linear](graph.linearize(x)[0], *zeros).marginals().steps[:, :count, :count]
     z = independent = None
-    if plan.dof:
-        B = jax.vmap(model.selection)(values["q"], t)
-        z, independent = jnp.einsum("kij,kj->ki", B, values["q"]), jnp.argmax(B, axis=-1)
+    if plan.form == "independent":
+        B = jax.vmap(trajectory.selection)(q, t)
+        z, independent = jnp.einsum("kij,kj->ki", B, q), jnp.argmax(B, axis=-1)
     return Simulation(
         mechanism=mechanism,
+        coordinates=plan.form,
+        integrator=type(plan.rule).__name__,
         t=t,
-        q=values["q"],
-        dq=values["dq"],
-        ddq=values["ddq"],
-        **observe(mechanism, t, values["q"], values["dq"]),
+        q=q,
+        dq=dq,
+        ddq=ddq,
+        **observe(mechanism, t, q, dq),
         z=z,
         independent=independent,
-        covariance=marginals,
+        covariance=covariance,
         iterations=iterations,
         step_status=step_status,
         status=Status.where(status == Status.converged, overall, status),

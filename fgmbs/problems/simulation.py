@@ -1,6 +1,7 @@
 """The result of a simulation."""
 
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,6 +19,10 @@ class Simulation(eqx.Module):
     """A motion and what goes with it. Under `jax.vmap` every array has the batch axis in front."""
 
     mechanism: AbstractMechanism
+    coordinates: str = eqx.field(static=True)
+    """Form of the graph: "chart", "dependent" or "independent"."""
+    integrator: str = eqx.field(static=True)
+    """Integration rule."""
     t: Float[Array, "*batch steps"]
     """Time [s]."""
     q: Float[Array, "*batch steps n"]
@@ -70,29 +75,37 @@ class Simulation(eqx.Module):
         Raises:
             SolveError: Names the members of a batch, the step and time of the first failure, and what to try.
         """
-        converged = np.asarray(self.status == Status.converged)
-        if converged.all():
-            return
-        members = np.argwhere(~converged)
-        lines = [self._failure(tuple(int(i) for i in member)) for member in members[:10]]
-        if len(members) > len(lines):
-            lines.append(f"and {len(members) - len(lines)} more members")
-        raise SolveError("; ".join(lines), self)
+        refuse_failed(self, self.step_status)
 
-    def _failure(self, member: tuple[int, ...]) -> str:
-        pick = lambda leaf: np.asarray(leaf)[member]  # noqa: E731
-        name = f"member {', '.join(map(str, member))}: " if member else ""
-        status = jax.tree.map(lambda leaf: jnp.asarray(pick(leaf)), self.status)
-        if bool(status == Status.not_assembled):
-            return (
-                f"{name}cannot be assembled: the constraints stay open by {pick(self.constraint_norm)[0]:.3g} at t = 0"
-            )
-        bad = ~np.asarray(jax.tree.map(pick, self.step_status) == Status.converged)
-        step = int(np.argmax(bad))
-        return (
-            f"{name}step {step}, t = {pick(self.t)[step]:.6g} s: {Status[status]} "
-            f"({int(bad.sum())} of {bad.size} steps); try a smaller dt"
-        )
+
+def refuse_failed(result: Any, step_status: Status) -> None:
+    """Refuses a simulated motion (with `status`, `t`, `constraint_norm`) some of whose steps were not found.
+
+    Raises:
+        SolveError: Names the members of a batch, the step and time of the first failure, and what to try.
+    """
+    failed = np.asarray(result.status != Status.converged)
+    if not failed.any():
+        return
+    members = np.argwhere(failed)
+    lines = [_failure(result, step_status, tuple(int(i) for i in member)) for member in members[:10]]
+    if len(members) > len(lines):
+        lines.append(f"and {len(members) - len(lines)} more members")
+    raise SolveError("; ".join(lines), result)
+
+
+def _failure(result, step_status: Status, member: tuple[int, ...]) -> str:
+    pick = lambda leaf: np.asarray(leaf)[member]  # noqa: E731
+    name = f"member {', '.join(map(str, member))}: " if member else ""
+    status = jax.tree.map(lambda leaf: jnp.asarray(pick(leaf)), result.status)
+    if bool(status == Status.not_assembled):
+        return f"{name}cannot be assembled: the constraints stay open by {pick(result.constraint_norm)[0]:.3g} at t = 0"
+    bad = ~np.asarray(jax.tree.map(pick, step_status) == Status.converged)
+    step = int(np.argmax(bad))
+    return (
+        f"{name}step {step}, t = {pick(result.t)[step]:.6g} s: {Status[status]} "
+        f"({int(bad.sum())} of {bad.size} steps); try a smaller dt"
+    )
 
 
 def observe(

@@ -1,47 +1,90 @@
 """What `simulate` accepts: its arguments, checked before anything is compiled."""
 
-from typing import get_args
+from collections.abc import Mapping
+from typing import Literal, get_args
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from fgmbs.dynamics.transitions import TRANSITIONS, AbstractTransition
 from fgmbs.errors import ArgumentError, AssemblyError
-from fgmbs.kinematics.names import coordinate_index, finite_number, listed
+from fgmbs.kinematics.chart import MotionChart
+from fgmbs.kinematics.names import coordinate_index, finite_number, given_arrays, listed
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.forward_graph import Integrator
+from fgmbs.problems.trajectory import Form
+
+Integrator = Literal["euler", "trapezoidal", "hermite_simpson"] | AbstractTransition
+"""An integration rule, by name or one of one's own."""
 
 
 class Plan(eqx.Module):
-    """Everything static about a simulation."""
+    """What is to be simulated, and how."""
 
     num_steps: int = eqx.field(static=True)
-    coordinates: str = eqx.field(static=True)
-    integrator: Integrator = eqx.field(static=True)
+    form: Form = eqx.field(static=True)
+    rule: AbstractTransition
     window: int = eqx.field(static=True)
     linear: str = eqx.field(static=True)
-    dof: int = eqx.field(static=True)
-    """Independent coordinates; 0 in dependent ones."""
-    chosen: tuple[int, ...] | None = eqx.field(static=True)
+    chart: MotionChart
+    batch: bool = eqx.field(static=True)
+    covariance: bool = eqx.field(static=True)
 
 
-def plan(mechanism: AbstractMechanism, duration, dt, coordinates, integrator, window, linear, independent) -> Plan:
+def transition_of(integrator: Integrator) -> AbstractTransition:
+    """The integration rule.
+
+    Raises:
+        ArgumentError: There is none of this name.
+    """
+    if isinstance(integrator, AbstractTransition):
+        return integrator
+    if integrator not in TRANSITIONS:
+        raise ArgumentError(f"integrator: expected {listed(TRANSITIONS, 'or')}; found {integrator!r}")
+    return TRANSITIONS[integrator]
+
+
+def plan(
+    mechanism: AbstractMechanism,
+    duration,
+    dt,
+    coordinates,
+    integrator,
+    window,
+    linear,
+    independent,
+    batch=False,
+    covariance=False,
+) -> Plan:
     """The checked arguments of `simulate`; see there."""
     dt, duration = finite_number(dt, "dt"), finite_number(duration, "duration")
     if dt <= 0:
         raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt:g}")
     if duration < dt:
         raise ArgumentError(f"duration: expected at least one time step, dt = {dt:g} s; found {duration:g} s")
-    if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 2:
-        raise ArgumentError(f"window: expected an integer of at least 2 time steps; found {window!r}")
     for name, value, accepted in (
-        ("coordinates", coordinates, ("dependent", "independent")),
-        ("integrator", integrator, get_args(Integrator)),
+        ("coordinates", coordinates, get_args(Form)),
         ("linear", linear, tuple(METHODS)),
     ):
         if value not in accepted:
             raise ArgumentError(f"{name}: expected {listed(accepted, 'or')}; found {value!r}")
+    rule = transition_of(integrator)
+    if coordinates == "chart":
+        for name, value in (("window", window), ("covariance", covariance or None)):
+            if value is not None:
+                raise ArgumentError(
+                    f"{name}: only with soft constraints, coordinates='dependent' or 'independent'; found {value!r} "
+                    "with coordinates='chart'"
+                )
+    elif not mechanism.is_vector_space:
+        raise ArgumentError(
+            f"coordinates: expected 'chart' for a mechanism whose configurations are no vector space; "
+            f"found {coordinates!r}"
+        )
+    window = 2 if window is None else window
+    if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 2:
+        raise ArgumentError(f"window: expected an integer of at least 2 time steps; found {window!r}")
     steps = round(duration / dt)
     if abs(steps * dt - duration) > 1e-6 * dt * steps:
         raise ArgumentError(
@@ -49,13 +92,13 @@ def plan(mechanism: AbstractMechanism, duration, dt, coordinates, integrator, wi
         )
     if independent is not None and coordinates != "independent":
         raise ArgumentError(f"independent: only with coordinates='independent'; found coordinates={coordinates!r}")
-    dof, chosen = 0, None
+    dof = mechanism.dof
+    chosen = None
     if coordinates == "independent":
-        dof = mechanism.dof
         if dof == 0:
             raise AssemblyError(
                 "the mechanism has no degree of freedom, so that no coordinate is independent; a prescribed motion can "
-                "be simulated with coordinates='dependent'"
+                "be simulated with coordinates='chart'"
             )
         if independent is not None:
             chosen = tuple(coordinate_index(mechanism, name, "independent") for name in independent)
@@ -64,7 +107,9 @@ def plan(mechanism: AbstractMechanism, duration, dt, coordinates, integrator, wi
                     f"independent: expected {dof} different coordinates, the degrees of freedom; "
                     f"found {listed(independent)}"
                 )
-    return Plan(steps + 1, coordinates, integrator, int(window), linear, dof, chosen)
+    return Plan(
+        steps + 1, coordinates, rule, int(window), linear, MotionChart(dof, chosen), bool(batch), bool(covariance)
+    )
 
 
 def refuse_rigid(mechanism: AbstractMechanism, q) -> None:
@@ -76,9 +121,27 @@ def refuse_rigid(mechanism: AbstractMechanism, q) -> None:
     if mechanism.dof > 0:
         return
     # A constraint that moves does so at one of a few unrelated times.
-    rates = [mechanism.constraint_rate(q, jnp.zeros_like(q), jnp.asarray(t)) for t in (0.0, 0.1234, 1.0)]
+    still = jnp.zeros(mechanism.nv, q.dtype)
+    rates = [mechanism.constraint_rate(q, still, jnp.asarray(t)) for t in (0.0, 0.1234, 1.0)]
     if not np.any(np.abs(np.asarray(rates)) > 0):
         raise AssemblyError(
             f"the mechanism has no degree of freedom: {mechanism.n} coordinates, {mechanism.m} constraint rows; "
             "remove a constraint, free a point, or prescribe a motion"
         )
+
+
+def velocities_given(mechanism: AbstractMechanism, start_velocities: Mapping[str, float] | None):
+    """(mask, values) of the velocities of a start by name; by default those of the mechanism's description.
+
+    Raises:
+        ArgumentError: An unknown name or a value that is not a finite number.
+    """
+    if start_velocities is None:
+        values, mask = mechanism.initial_velocities
+        return mask, values
+    return given_arrays(mechanism, start_velocities, "start_velocities")
+
+
+def by_name(names: tuple[str, ...], mask, values) -> dict[str, float]:
+    """Those values that count, by name."""
+    return {name: float(x) for name, there, x in zip(names, np.asarray(mask), np.asarray(values), strict=True) if there}

@@ -9,17 +9,17 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
+from fgmbs.dynamics.forcing import Forcing, force_directions
+from fgmbs.dynamics.transitions import Trapezoidal
 from fgmbs.errors import ArgumentError, Status
-from fgmbs.factors import constraints
 from fgmbs.factors.base import Factor, Noise
-from fgmbs.factors.dynamics import inverse_dynamics
-from fgmbs.factors.integration import trapezoidal
 from fgmbs.factors.priors import soft_equality, tracking, tracking_selected
-from fgmbs.graph import TimeGraph, Unknowns
+from fgmbs.graph import Rows, TimeGraph, Unknowns
+from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kkt import kkt_inverse
 from fgmbs.linear import METHODS, Factorization
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.forward_graph import tangent_weights
+from fgmbs.problems.trajectory import Tightness, Trajectory
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.typing import Scalar
 
@@ -75,6 +75,7 @@ def weighted_tracking(
     effort: ArrayLike,
     smoothness: ArrayLike | None = None,
     rates: tuple[ArrayLike, ArrayLike] | None = None,
+    motors: tuple[str, ...] | None = None,
     linear: str = "sequential",
     covariance: bool = False,
 ) -> WeightedTracking:
@@ -92,7 +93,7 @@ def weighted_tracking(
     term of either sum count half: else it would pay to alternate, by about 1/steps of the command or of its change.
 
     Args:
-        mechanism: The mechanism; all of its actuators are unknown.
+        mechanism: The mechanism.
         t: Times (steps,), evenly spaced [s].
         followed: Indices of the k coordinates that are followed.
         y: What they should be (steps, k) [m, rad].
@@ -103,6 +104,7 @@ def weighted_tracking(
         smoothness: Standard deviation of the change of a command over one second, as of a random walk, one for all or
             (nu,) [N/√s, N·m/√s].
         rates: Desired velocities (steps, k) of the followed coordinates and their standard deviations [m/s, rad/s].
+        motors: Actuators or velocities on which the unknown commands act; all actuators of the mechanism by default.
         linear: Linear method of the solver. "sequential" does where the standard deviations, commands counted in
             the displacement that they make in one step, Δt² |∂q̈/∂u|, lie within three orders of magnitude of each
             other; "sqrt" also beyond.
@@ -111,7 +113,8 @@ def weighted_tracking(
     Raises:
         ArgumentError: Sizes do not agree.
     """
-    nu = len(mechanism.actuator_names)
+    motors = mechanism.actuator_names if motors is None else motors
+    nu = len(motors)
     steps = _check_sizes(mechanism, np.shape(t), followed, np.shape(y), start, nu)
     dtype = mechanism.reference.dtype
 
@@ -127,6 +130,7 @@ def weighted_tracking(
         rates = (jnp.asarray(rates[0], dtype), numbers("rates", rates[1], len(followed)))
     return _solve(
         mechanism,
+        motors,
         jnp.asarray(t, dtype),
         tuple(followed),
         jnp.asarray(y, dtype),
@@ -159,10 +163,10 @@ def _check_sizes(mechanism, times, followed, desired, start, nu):
 
 
 @eqx.filter_jit
-def _solve(mechanism, t, followed, y, sigma, start, effort, smoothness, rates, tight, linear, covariance):
+def _solve(mechanism, motors, t, followed, y, sigma, start, effort, smoothness, rates, tight, linear, covariance):
     mechanism = mechanism.evaluated()
-    tight = tight * _least_displacement(mechanism, t, start, sigma, effort, smoothness)
-    graph = _graph(mechanism, t, followed, y, tight, sigma, start, effort, smoothness, rates)
+    tight = tight * _least_displacement(mechanism, motors, t, start, sigma, effort, smoothness)
+    graph = _graph(mechanism, motors, t, followed, y, tight, sigma, start, effort, smoothness, rates)
     x = graph.pack(start._asdict())
     x, full_steps = _approach(jax.lax.stop_gradient(graph), jax.lax.stop_gradient(x), linear)
     x, state = LevenbergMarquardt(linear=linear, maxiter=_DAMPED_STEPS).run(x, graph)
@@ -208,50 +212,37 @@ def _factorized(graph: TimeGraph, x: Unknowns, linear: str) -> Factorization:
     return METHODS[linear](graph.linearize(x)[0], *jax.tree.map(jnp.zeros_like, x))
 
 
-def _graph(mechanism, t, followed, y, tight, sigma, start, effort, smoothness, rates) -> TimeGraph:
+def _graph(mechanism, motors, t, followed, y, tight, sigma, start, effort, smoothness, rates) -> TimeGraph:
     """The factors of Fig. 4; `tight` is the standard deviation of those that must hold, a displacement in one step."""
     steps, n = start.q.shape
     nu = start.u.shape[1]
     dt = t[1] - t[0]
-    # An acceleration a makes a velocity a Δt and a displacement a Δt² in a step.
-    displacement, velocity, acceleration = (Noise.sigma(tight / dt**order) for order in (0, 1, 2))
-    change = jnp.diff(start.ddq, axis=0, prepend=start.ddq[:1])
-    weights = jax.vmap(tangent_weights, in_axes=(None, 0, 0, 0))(mechanism, start.q, change, t)
+    forcing = Forcing(motors, (), jnp.ones(nu, t.dtype))
+    trajectory = Trajectory(mechanism, Trapezoidal(), forcing, dt, MotionChart(mechanism.nv), "dependent")
     ends = jnp.ones((steps, nu), t.dtype)
     half_at_ends = ends.at[jnp.array([0, -1])].set(jnp.sqrt(0.5))
     half_changes = ends.at[jnp.array([1, -1])].set(jnp.sqrt(0.5))
     B = jnp.eye(n, dtype=t.dtype)[jnp.asarray(followed)]
-    factors = [
-        Factor(constraints.position_constraint, ("q",), displacement),
-        Factor(constraints.velocity_constraint, ("q", "dq"), velocity),
-        Factor(inverse_dynamics, ("q", "dq", "ddq", "u"), acceleration),
-        Factor(trapezoidal, ("q", "dq"), displacement, "interval", weights=weights, name="integrate_q"),
-        Factor(trapezoidal, ("dq", "ddq"), velocity, "interval", weights=weights, name="integrate_dq"),
+    zero = jnp.zeros_like(start.u)
+    known = [
         Factor(tracking_selected, ("q",), Noise.sigma(sigma), series=y, data=B),
-        Factor(
-            tracking, ("u",), Noise.sigma(effort), series=jnp.zeros_like(start.u), weights=half_at_ends, name="effort"
-        ),
+        Factor(tracking, ("u",), Noise.sigma(effort), series=zero, weights=half_at_ends, name="effort"),
     ]
     if rates is not None:
-        factors.append(
+        known.append(
             Factor(tracking_selected, ("dq",), Noise.sigma(rates[1]), series=rates[0], data=B, name="tracking_rates")
         )
     if smoothness is not None:
-        factors.append(
-            Factor(
-                soft_equality,
-                ("u",),
-                Noise.sigma(smoothness * jnp.sqrt(dt)),
-                "interval",
-                weights=half_changes,
-                name="smoothness",
-            )
-        )
-    sizes = (("q", n), ("dq", start.dq.shape[1]), ("ddq", start.ddq.shape[1]), ("u", nu))
-    return TimeGraph(mechanism, tuple(factors), sizes, t, dt)
+        change = Noise.sigma(smoothness * jnp.sqrt(dt))
+        known.append(Factor(soft_equality, ("u",), change, "interval", weights=half_changes, name="smoothness"))
+    # An acceleration a makes a velocity a Δt and a displacement a Δt² in a step.
+    graph = trajectory.graph(tuple(known), Tightness(tight, tight / dt, tight / dt**2), t)
+    changes = jnp.diff(start.ddq, axis=0, prepend=start.ddq[:1])
+    own = jax.vmap(lambda q, t, change: trajectory.rows(q, t, jnp.zeros((2, 0), t.dtype), change))(start.q, t, changes)
+    return graph.with_rows(Rows(t, (*own, *((factor.series, factor.weights) for factor in known))))
 
 
-def _least_displacement(mechanism, t, start, sigma, effort, smoothness) -> Scalar:
+def _least_displacement(mechanism, motors, t, start, sigma, effort, smoothness) -> Scalar:
     """What the soft factors allow at least, as a displacement in one step [m, rad].
 
     A command that its prior lets vary by σ_u moves a coordinate by Δt² |∂q̈/∂u| σ_u. Against those, equations of
@@ -262,7 +253,7 @@ def _least_displacement(mechanism, t, start, sigma, effort, smoothness) -> Scala
 
     def response(q, t):
         P = kkt_inverse(mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t)).P
-        return jnp.linalg.norm(P @ mechanism.actuation(q, t), axis=0)
+        return jnp.linalg.norm(P @ force_directions(mechanism, q, t, motors), axis=0)
 
     typical = jnp.mean(jax.vmap(response)(start.q, t), axis=0)
     typical = jnp.maximum(typical, _LEAST_RESPONSE * jnp.max(typical))

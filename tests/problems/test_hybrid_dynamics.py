@@ -8,10 +8,10 @@ from exact import exact_inverse
 from scipy.integrate import solve_ivp
 
 import fgmbs
+from fgmbs.dynamics.drive import Drive
+from fgmbs.dynamics.forcing import force_directions
 from fgmbs.io.load import parse_mechanism
 from fgmbs.mechanisms.planar import PlanarMechanism, load
-from fgmbs.problems.driven import Actuated, driven_acceleration
-from fgmbs.problems.motors import chosen_motors
 
 CART = """
 points:
@@ -145,15 +145,16 @@ def states(configs):
 def test_one_motion_and_the_other_force(states, known):
     """Of two motors and two coordinates, one of each is known: the rest is found, at single states."""
     arm, places, (_, _, ddy), (forces, q, dq, ddq) = states
-    motors = chosen_motors(arm, ["theta_l", "theta_r"])
+    motors = "theta_l", "theta_r"
     other = 1 - known
+    drive = Drive((motors[known],), (places[known],), jnp.ones(1))
 
     @jax.jit
     @jax.vmap
     def found(q, dq, ddy, force):
-        actuated = Actuated(arm, (motors[known],), (motors[other],), (lambda t: force,))
         t = jnp.zeros(())
-        ddq, _, u = driven_acceleration(actuated, q, dq, t, (places[known],), ddy[None], jnp.ones(1))
+        applied = force_directions(arm, q, t, (motors[other],))[:, 0] * force
+        ddq, _, u = drive.motion(arm, q, dq, t, ddy[None], applied)
         return u[0], ddq
 
     u, accelerations = found(*map(jnp.asarray, (q, dq, ddy[:, known], forces[:, other])))

@@ -1,0 +1,274 @@
+"""One step of a simulation: an integration rule solved along the constraints, which hold to rounding.
+
+The unknowns are the independent coordinates of the second step and their rates, 2·dof; what they are is left open: a
+residual counts along the constraints only, projected in the metric of the mass matrix, and every iteration closes the
+constraints in the same metric. One factorization of the KKT matrix gives the accelerations, the projector and the way
+back to the constraints.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from fgmbs.dynamics.drive import Drive
+from fgmbs.dynamics.forcing import force_directions
+from fgmbs.dynamics.transitions import AbstractTransition, State
+from fgmbs.errors import Status
+from fgmbs.kinematics.closure import Closure
+from fgmbs.kkt import kkt_inverse, refined
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.typing import Coordinates, Scalar, Velocities
+
+_TOLERANCE = 1e-11
+"""Error that an iteration may leave, relative to the displacement in one step."""
+_FIXED_POINT_LIMIT = 30
+_NEWTON_LIMIT = 20
+_SLOW = 0.3
+"""Contraction of the fixed-point iteration from which on Newton's method is cheaper."""
+
+
+class Step(NamedTuple):
+    """A step, with its accelerations."""
+
+    q: Coordinates
+    dq: Velocities
+    ddq: Velocities
+
+
+class Known(NamedTuple):
+    """What is known from outside at the points of an interval: its start, the inner points of the rule, its end."""
+
+    commands: Float[Array, "points nc"]
+    """[N, N·m]"""
+    ddy: Float[Array, "points k"]
+    """Accelerations of the followed coordinates [m/s², rad/s²]."""
+
+    def at(self, point: int) -> "Known":
+        """What is known at one point."""
+        return Known(self.commands[point], self.ddy[point])
+
+
+class Ended(NamedTuple):
+    """How a step was found."""
+
+    iterations: Int[Array, ""]
+    status: Status
+
+
+class Stepper(eqx.Module):
+    """Takes a mechanism from step to step under known forces, and along a motion that is known in part."""
+
+    mechanism: AbstractMechanism
+    rule: AbstractTransition
+    commanded: tuple[str, ...] = eqx.field(static=True, default=())
+    """Actuator or velocity that each command acts on."""
+    drive: Drive | None = None
+    closure: Closure = Closure()
+    """What holds at every step: the constraints, and the motion that is known."""
+
+    @property
+    def outside(self) -> bool:
+        """Whether anything is known from outside."""
+        return bool(self.commanded) or self.drive is not None
+
+    def motion(
+        self, q: Coordinates, dq: Velocities, t: Scalar, known: Known
+    ) -> tuple[Velocities, Float[Array, " m"], Float[Array, " nu"]]:
+        """(ddq, λ, u) at one point, u the forces of the drive's motors.
+
+        Args:
+            q: Coordinates [m, rad].
+            dq: Velocities [m/s, rad/s].
+            t: Time [s].
+            known: At this point.
+        """
+        applied = self._applied(q, t, known)
+        if self.drive is None:
+            return *self.mechanism.accelerations(q, dq, t, applied), jnp.zeros(0, q.dtype)
+        return self.drive.motion(self.mechanism, q, dq, t, known.ddy, applied)
+
+    def _applied(self, q, t, known: Known):
+        return force_directions(self.mechanism, q, t, self.commanded) @ known.commands if self.commanded else 0.0
+
+    def start(self, q: Coordinates, dq: Velocities, t: Scalar, known: Known) -> Step:
+        """The first step, from an assembled position with velocities that the constraints allow."""
+        return Step(q, dq, self.motion(q, dq, t, known)[0])
+
+    def predict(self, start: Step, slope: Velocities, dt: Scalar) -> State:
+        """The next step if the accelerations go on along a straight line.
+
+        Args:
+            start: The step before.
+            slope: Change of the accelerations over one step.
+            dt: Time step [s].
+        """
+        v = dt * start.dq + dt**2 * (start.ddq / 2 + slope / 6)
+        return State(self.mechanism.retract(start.q, v), start.dq + dt * (start.ddq + slope / 2))
+
+    def step(self, start: Step, guess: State, t: Scalar, dt: Scalar, known: Known) -> tuple[Step, Ended]:
+        """The step after `start`; differentiable with respect to everything but the guess.
+
+        Fixed-point iterations, and Newton's method where those are slow, as in stiff springs.
+
+        Args:
+            start: The step before.
+            guess: Where the search begins.
+            t: Time of the new step [s].
+            dt: Time since the step before [s].
+            known: At all points of the interval.
+        """
+        if self.outside:  # the accelerations may jump at the start
+            start = start._replace(ddq=self.motion(start.q, start.dq, t - dt, known.at(0))[0])
+        return _solved(self, start, guess, t, dt, known)
+
+
+class _Point(NamedTuple):
+    """A closed position with velocities that the constraints allow."""
+
+    q: Array
+    dq: Array
+    ddq: Array
+    M: Array
+    J: Array
+    S: Array
+
+
+class _Search(NamedTuple):
+    point: _Point
+    error: Array
+    """Last correction relative to the displacement in a step, …"""
+    last: Array
+    """… and the one before."""
+    k: Array
+
+
+@eqx.filter_custom_jvp
+def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[Step, Ended]:
+    def correct(search: _Search, r_q, r_dq) -> _Search:
+        """The point moved back by residuals, and closed."""
+        p = search.point
+        moved = State(stepper.mechanism.retract(p.q, -r_q), p.dq - r_dq)
+        norm = lambda x: jnp.sqrt(jnp.maximum(x @ (p.M @ x), 0.0))  # noqa: E731
+        force = stepper.mechanism.forces(p.q, p.dq, t)
+        # Rounding of forces that are in balance, and of positions.
+        inertia = jnp.trace(p.M) / p.M.shape[0]
+        least = dt**2 * jnp.sqrt((force @ force) / inertia)
+        least = least + jnp.sqrt(inertia) * jnp.max(jnp.abs(p.q)) * 1e-3 * jnp.finfo(p.q.dtype).eps / _TOLERANCE
+        scale = dt * norm(p.dq) + dt**2 * norm(p.ddq) + least
+        error = (norm(r_q) + dt * norm(r_dq)) / jnp.where(scale > 0, scale, 1.0)
+        return _Search(_evaluated(stepper, *moved, t, known), error, search.error, search.k + 1)
+
+    def iterate(search: _Search) -> _Search:
+        p = search.point
+        r_q, r_dq = _along(p.J, p.S, _residual(stepper, start, State(p.q, p.dq), p.ddq, t, dt, known))
+        return correct(search, r_q + stepper.rule.velocity_share * dt * r_dq, r_dq)
+
+    def newton(search: _Search) -> _Search:
+        p = _evaluated(stepper, search.point.q, search.point.dq, t, known)
+        g = lambda y: _missed(stepper, start, p, y, t, dt, known, p.J, p.S)  # noqa: E731
+        zero = jnp.zeros(2 * p.dq.shape[0], p.q.dtype)
+        r_q, r_dq = jnp.split(jnp.linalg.solve(jax.jacfwd(g)(zero), g(zero)), 2)
+        return correct(search._replace(point=p), r_q, r_dq)
+
+    def going(search: _Search):
+        return ~(_left(search) <= _TOLERANCE)
+
+    def contracting(search: _Search):
+        slow = (search.k >= 2) & ~(search.error <= _SLOW * search.last)
+        return going(search) & ~slow & (search.k < _FIXED_POINT_LIMIT)
+
+    infinite = jnp.asarray(jnp.inf, start.q.dtype)
+    search = _Search(_evaluated(stepper, *guess, t, known), infinite, infinite, jnp.asarray(0))
+    search = jax.lax.while_loop(contracting, iterate, search)
+    # Newton's method begins anew: slow iterations may have gone anywhere.
+    limit, slow, point = search.k + _NEWTON_LIMIT, going(search), search.point
+    point = point._replace(q=jnp.where(slow, guess.q, point.q), dq=jnp.where(slow, guess.dq, point.dq))
+    search = jax.lax.while_loop(lambda s: going(s) & (s.k < limit), newton, search._replace(point=point))
+    p = search.point
+    status = Status.where(going(search), Status.iteration_limit, Status.converged)
+    status = Status.where(jnp.all(jnp.isfinite(p.ddq)), status, Status.non_finite)
+    return Step(p.q, p.dq, p.ddq), Ended(search.k, status)
+
+
+def _left(search: _Search):
+    """Error after the last correction, from how fast the corrections become smaller."""
+    return search.error * jnp.where(search.k > 1, jnp.minimum(1.0, search.error / search.last), 1.0)
+
+
+def _evaluated(stepper: Stepper, q, dq, t, known: Known) -> _Point:
+    """A point near q at the end of an interval, closed, with its accelerations.
+
+    One correction: the search repeats it, so that what it leaves, of second order, goes to zero.
+    """
+    mechanism, closure = stepper.mechanism, stepper.closure
+    at_end = known.at(-1)
+    M, J = mechanism.mass_matrix(q), closure.jacobian(mechanism, q, t)
+    if J.shape[0] == 0:
+        return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, J, J.T)
+    inverse = kkt_inverse(M, J)
+    S = inverse.S
+    q = mechanism.retract(q, -S @ closure.rows(mechanism, q, t))
+    dq = dq - S @ closure.rate(mechanism, q, dq, t)
+    if stepper.drive is not None or mechanism.has_own_accelerations:
+        return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, J, S)
+    # The same factorization again.
+    Q = mechanism.forces(q, dq, t) + stepper._applied(q, t, at_end)
+    ddq, _ = refined(inverse, M, J, Q, mechanism.constraint_bias(q, dq, t))
+    return _Point(q, dq, ddq, M, J, S)
+
+
+def _residual(stepper: Stepper, start: Step, end: State, ddq, t, dt, known: Known):
+    """(r_q, r_dq) of the rule."""
+    mechanism, rule = stepper.mechanism, stepper.rule
+    begin, points = State(start.q, start.dq), [start.ddq]
+    for k, (state, s) in enumerate(zip(rule.inner(mechanism, begin, end, dt), rule.inner_points, strict=True)):
+        points.append(stepper.motion(*state, t + dt * (s - 1), known.at(k + 1))[0])
+    return rule.residual(mechanism, begin, end, jnp.stack([*points, ddq]), dt)
+
+
+def _along(J, S, residuals):
+    """The parts of residuals along the constraints."""
+    return tuple(r - S @ (J @ r) for r in residuals)
+
+
+def _missed(stepper: Stepper, start: Step, point, y, t, dt, known, J=None, S=None):
+    """What a step misses at a distance y = (v, w) of its position and velocities: the rule along the constraints, and
+    the constraints."""
+    mechanism, closure = stepper.mechanism, stepper.closure
+    v, w = jnp.split(y, 2)
+    end = State(mechanism.retract(point.q, v), point.dq + w)
+    if S is None:
+        J = closure.jacobian(mechanism, end.q, t)
+        S = kkt_inverse(mechanism.mass_matrix(end.q), J).S
+    ddq = stepper.motion(*end, t, known.at(-1))[0]
+    r_q, r_dq = _along(J, S, _residual(stepper, start, end, ddq, t, dt, known))
+    open_q, open_dq = closure.rows(mechanism, end.q, t), closure.rate(mechanism, *end, t)
+    return jnp.concatenate([r_q + S @ open_q, r_dq + S @ open_dq])
+
+
+@_solved.def_jvp
+def _solved_jvp(primals, tangents):
+    # missed(y; everything) = 0: ∂missed/∂y t_y = −∂missed/∂(everything) t.
+    stepper, start, guess, t, dt, known = primals
+    step, ended = _solved(stepper, start, guess, t, dt, known)
+    given, t_given = (stepper, start, t, dt, known), (*tangents[:2], *tangents[3:])
+    zero = jnp.zeros(2 * step.dq.shape[0], step.q.dtype)
+
+    def missed(y, given):
+        stepper, start, t, dt, known = given
+        return _missed(stepper, start, step, y, t, dt, known)
+
+    def found(y, given):
+        stepper, _, t, _, known = given
+        v, w = jnp.split(y, 2)
+        q, dq = stepper.mechanism.retract(step.q, v), step.dq + w
+        return Step(q, dq, stepper.motion(q, dq, t, known.at(-1))[0])
+
+    _, t_missed = eqx.filter_jvp(lambda given: missed(zero, given), (given,), (t_given,))
+    t_missed = jnp.zeros_like(zero) if t_missed is None else t_missed
+    t_y = -jnp.linalg.solve(jax.jacfwd(lambda y: missed(y, given))(zero), t_missed)
+    _, t_step = eqx.filter_jvp(found, (zero, given), (t_y, t_given))
+    return (step, ended), (t_step, jax.tree.map(lambda _: None, ended))

@@ -1,0 +1,127 @@
+"""Simulation along the constraints: the graph of forward dynamics, each step eliminated in its turn."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from fgmbs.dynamics.drive import Drive
+from fgmbs.dynamics.stepping import Known, Step, Stepper
+from fgmbs.dynamics.transitions import AbstractTransition
+from fgmbs.errors import Status
+from fgmbs.kinematics.closure import Closure
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.typing import Coordinates, Scalar, Velocities
+
+_ASIDE = 1e-6
+"""How far inside an interval its ends are looked at, relative to it: forces may jump at a step."""
+_CHUNK = 1024
+"""Steps between two looks at the keyboard and the progress bar; the lengths of shorter runs are powers of two."""
+
+
+class Outside(eqx.Module):
+    """What is known of forces and motion, as functions of time."""
+
+    commanded: tuple[str, ...] = eqx.field(static=True, default=())
+    """Actuator or velocity that each command acts on, …"""
+    commands: tuple[Callable, ...] = ()
+    """… and the commands [N, N·m]."""
+    drive: Drive | None = None
+    motion: Callable | None = None
+    """Motion of the coordinates that the drive follows."""
+
+    def known(self, t: Float[Array, "*times"]) -> Known:
+        """Commands and known accelerations."""
+        t = jnp.asarray(t)
+        forces = [jnp.asarray(jax.vmap(command)(t.ravel())) for command in self.commands]
+        commands = jnp.stack(forces, -1) if forces else jnp.zeros((t.size, 0), t.dtype)
+        ddy = jnp.zeros((t.size, 0), t.dtype)
+        if self.motion is not None:
+            one = jnp.ones((), t.dtype)
+            rate = lambda t: jax.jvp(self.motion, (t,), (one,))[1]  # noqa: E731
+            ddy = jax.vmap(lambda t: jax.jvp(rate, (t,), (one,))[1])(t.ravel())
+        return Known(commands.reshape(*t.shape, -1), ddy.reshape(*t.shape, -1))
+
+    def stepper(self, mechanism: AbstractMechanism, rule: AbstractTransition) -> Stepper:
+        """What takes the mechanism from step to step."""
+        closure = Closure() if self.drive is None else Closure(self.drive.followed, self.motion)
+        return Stepper(mechanism, rule, self.commanded, self.drive, closure)
+
+
+class Marched(NamedTuple):
+    """Steps and how they were found."""
+
+    steps: Step
+    iterations: Int[Array, " steps"]
+    status: Status
+
+
+def march(
+    mechanism: AbstractMechanism,
+    rule: AbstractTransition,
+    outside: Outside,
+    q: Coordinates,
+    dq: Velocities,
+    t0: Scalar,
+    dt: Scalar,
+    steps: int,
+    traced: bool,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[Marched, bool]:
+    """(All steps after the first, whether Ctrl-C has cut them short); the first one is in front.
+
+    Args:
+        mechanism: The mechanism.
+        rule: The integration rule.
+        outside: What is known.
+        q: Assembled start [m, rad].
+        dq: Its velocities [m/s, rad/s].
+        t0: Time of the start [s].
+        dt: Time step [s].
+        steps: Number of steps to take.
+        traced: Whether this is part of a larger program.
+        progress: Called with (steps done, steps in all).
+    """
+    chunk = steps if traced else min(_CHUNK, 1 << max(steps - 1, 0).bit_length())
+    state = _begin(mechanism, rule, outside, q, dq, t0, dt)
+    first = Marched(state[0], jnp.asarray(0), Status.converged)
+    done = [jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], first)]
+    interrupted = False
+    try:
+        for begin in range(0, steps, chunk):
+            state, out = _advance(mechanism, rule, outside, state, t0, dt, jnp.asarray(begin), chunk)
+            done.append(out if traced else jax.block_until_ready(out))
+            if progress is not None:
+                progress(min(begin + chunk, steps) + 1, steps + 1)
+    except KeyboardInterrupt:
+        if len(done) == 1:
+            raise
+        interrupted = True
+    join = jnp.concatenate if traced else np.concatenate
+    return jax.tree.map(lambda *parts: join(parts)[: steps + 1], *done), interrupted
+
+
+@eqx.filter_jit
+def _begin(mechanism, rule, outside: Outside, q, dq, t0, dt):
+    """(first step, change of the accelerations): the state of `_advance`."""
+    stepper = outside.stepper(mechanism.evaluated(), rule)
+    return stepper.start(q, dq, t0, outside.known(t0 + _ASIDE * dt)), jnp.zeros_like(dq)
+
+
+@eqx.filter_jit
+def _advance(mechanism, rule, outside: Outside, state, t0, dt, begin, steps: int):
+    """The state moved on by some steps, and these."""
+    stepper = outside.stepper(mechanism.evaluated(), rule)
+    fractions = jnp.asarray([_ASIDE, *rule.inner_points, 1 - _ASIDE], dt.dtype)
+
+    def advance(state, k):
+        (start, slope), t = state, t0 + (begin + k) * dt
+        known = outside.known(t + fractions * dt)
+        step, ended = stepper.step(start, stepper.predict(start, slope, dt), t + dt, dt, known)
+        return (step, step.ddq - start.ddq), Marched(step, *ended)
+
+    return jax.lax.scan(advance, state, jnp.arange(steps))
