@@ -14,6 +14,8 @@ from fgmbs.typing import Velocities
 _PENALTY = 1e5
 _DOUBLINGS = 5
 _UNROLL = 8
+_WRITTEN_OUT = 12
+"""Longest sum that a small product writes out: a call of the matrix library costs more than its arithmetic."""
 
 
 class KKTInverse(NamedTuple):
@@ -34,20 +36,22 @@ def kkt_inverse(M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"]) -> KKTInv
     """
     scale = jnp.sqrt(jnp.trace(M) / M.shape[0] / (jnp.sum(Phi_q**2, axis=1) + 1e-300) * _PENALTY)
     G = scale[:, None] * Phi_q
-    A_inverse = spd_inverse(M + G.T @ G)
-    Z = A_inverse @ G.T
+    A_inverse = spd_inverse(M + _product(G.T, G))
+    Z = _product(A_inverse, G.T)
     identity = jnp.eye(G.shape[0], dtype=G.dtype)
-    E = identity - G @ Z
-    series = identity + E
-    power = E
-    for _ in range(_DOUBLINGS - 1):
-        power = power @ power
-        series = series + series @ power
-    ZS = Z @ series
-    P = A_inverse - ZS @ Z.T
-    S = (Z + ZS @ E) * scale
+    E = identity - _product(G, Z)
+
+    def double(_, state):
+        series, power = state
+        return series + _product(series, power), _product(power, power)
+
+    # A loop, so that the compiler does not write every product into the one that needs it.
+    series, power = jax.lax.fori_loop(0, _DOUBLINGS - 1, double, (identity, E))
+    ZS = _product(Z, series + _product(series, power))
+    P = A_inverse - _product(ZS, Z.T)
+    S = (Z + _product(ZS, E)) * scale
     # Φ_qᵀ W = M S. The geometric series of W itself cancels seven digits, and grows along redundant rows.
-    W = S.T @ (M @ S)
+    W = _product(S.T, _product(M, S))
     return KKTInverse(P, S, W)
 
 
@@ -109,15 +113,21 @@ def spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
     Plain arithmetic, which batches over steps as it is. On a CPU of two cores two batched LAPACK calls at once can wait
     for each other forever (jaxlib 0.10).
     """
-    n = A.shape[0]
 
-    def eliminate(k, A):
-        e = jax.nn.one_hot(k, n, dtype=A.dtype)
-        pivot = A[k, k]
-        row = (A[k] + (1 - pivot) * e) / pivot
-        return jnp.where(e > 0, e[:, None], A) - jnp.outer(A[:, k] - e, row)
+    def eliminate(_, A):
+        # The pivot is the first; then rows and columns move up, so that after n steps all are where they were.
+        pivot, row, column = A[0, 0], A[0, 1:] / A[0, 0], A[1:, 0]
+        rest = jnp.concatenate([A[1:, 1:] - jnp.outer(column, row), -column[:, None] / pivot], axis=1)
+        return jnp.concatenate([rest, jnp.append(row, 1 / pivot)[None]])
 
-    return jax.lax.fori_loop(0, n, eliminate, A, unroll=n <= _UNROLL)
+    return jax.lax.fori_loop(0, A.shape[0], eliminate, A)
+
+
+def _product(A: Float[Array, "rows k"], B: Float[Array, "k columns"]) -> Float[Array, "rows columns"]:
+    """A B, small ones as a sum of outer products."""
+    if not 0 < A.shape[1] <= _WRITTEN_OUT:
+        return A @ B
+    return sum(A[:, k, None] * B[k] for k in range(A.shape[1]))
 
 
 def whitener(cov: Float[Array, "n n"]) -> Float[Array, "n n"]:
