@@ -20,6 +20,9 @@ from fgmbs.typing import Scalar
 
 Sizes = tuple[tuple[str, int], ...]
 
+_TOGETHER = 1024
+"""Steps that are evaluated together."""
+
 
 class Unknowns(NamedTuple):
     """What a graph is solved for: all variables of all steps, and the global parameters."""
@@ -36,6 +39,19 @@ class Rows(NamedTuple):
     """Series and weights of every factor."""
 
 
+class Look(NamedTuple):
+    """What one evaluation of a graph with derivatives gives."""
+
+    system: LeastSquares
+    """The whitened least-squares system in δ, one row block per factor and place; rows of robust factors are scaled by
+    √ρ', so that the gradient is exact."""
+    cost: Scalar
+    residuals: tuple[Float[Array, "*places rows"], ...]
+    """Whitened residuals of every factor at all its places, before any robust loss."""
+    tangents: Float[Array, "steps nx local"] | None
+    """∂x/∂δ of every step; None where that is the identity."""
+
+
 class TimeGraph(eqx.Module):
     """Factors on variables at uniform time steps.
 
@@ -46,8 +62,8 @@ class TimeGraph(eqx.Module):
         times: Time of every step [s].
         dt: Time step [s].
         global_sizes: Name and size of the global parameters.
-        chart: Local coordinates of the steps, on which everything linear acts; without it those are the variables
-            themselves. The first variables of a step are q and dq then.
+        chart: Local coordinates of the steps, on which everything linear acts; the first variables of a step are q and
+            dq then. Without it, a first variable q moves by q ⊞ v, and all others are vectors.
     """
 
     mechanism: AbstractMechanism
@@ -84,7 +100,14 @@ class TimeGraph(eqx.Module):
     @property
     def local_size(self) -> int:
         """Local coordinates of one step."""
-        return self.step_size if self.chart is None else self.chart.local_size(self.mechanism, self.step_size)
+        if self.chart is not None:
+            return self.chart.local_size(self.mechanism, self.step_size)
+        return self.step_size - (self.mechanism.n - self.mechanism.nv if self._curved else 0)
+
+    @property
+    def _curved(self) -> bool:
+        """Whether the variables are no vectors, though there is no chart."""
+        return self.chart is None and self.sizes[0][0] == "q" and not self.mechanism.is_vector_space
 
     def pack(self, values: dict[str, Float[Array, "steps _"]], theta: dict[str, Array] | None = None) -> Unknowns:
         """Stack named variables (each (steps, size)) and global parameters."""
@@ -119,10 +142,17 @@ class TimeGraph(eqx.Module):
 
     def moved(self, x: Unknowns, delta: Unknowns) -> Unknowns:
         """x ⊞ δ; NaN in steps that cannot be reached."""
-        if (chart := self.chart) is None:
-            return Unknowns(x.steps + delta.steps, x.globals + delta.globals)
-        move = lambda x, delta, t: chart.move(self.mechanism, x, delta, t)  # noqa: E731
-        return Unknowns(jax.vmap(move)(x.steps, delta.steps, self.times), x.globals + delta.globals)
+        globals = x.globals + delta.globals
+        if self.chart is None and not self._curved:
+            return Unknowns(x.steps + delta.steps, globals)
+        return Unknowns(over_time(self._move, x.steps, delta.steps, self.times), globals)
+
+    def _move(self, x, delta, t) -> Float[Array, " nx"]:
+        """x ⊞ δ of one step."""
+        if self.chart is not None:
+            return self.chart.move(self.mechanism, x, delta, t)
+        n, nv = self.mechanism.n, self.mechanism.nv
+        return jnp.concatenate([self.mechanism.retract(x[:n], delta[:nv]), x[n:] + delta[nv:]])
 
     def still(self, x: Unknowns) -> Unknowns:
         """δ = 0."""
@@ -130,22 +160,29 @@ class TimeGraph(eqx.Module):
 
     def tangents(self, x: Unknowns) -> Float[Array, "steps nx local"] | None:
         """∂x/∂δ of every step; None where that is the identity."""
-        if (chart := self.chart) is None:
+        if (chart := self.chart) is not None:
+            return over_time(lambda x, t: chart.tangent(self.mechanism, x, t), x.steps, self.times)
+        if not self._curved:
             return None
-        return jax.vmap(lambda x, t: chart.tangent(self.mechanism, x, t))(x.steps, self.times)
+        n = self.mechanism.n
+        free = jnp.eye(self.step_size - n, dtype=x.steps.dtype)
+        return over_time(lambda x: jax.scipy.linalg.block_diag(self.mechanism.coordinate_rates(x[:n]), free), x.steps)
 
     def residuals(self, x: Unknowns) -> tuple[Float[Array, "*places rows"], ...]:
         """Whitened residuals of every factor at all its places, before any robust loss."""
         return tuple(r for _, r in self._evaluate(x, _value))
 
     def linearize(self, x: Unknowns) -> tuple[LeastSquares, Scalar]:
-        """The whitened least-squares system in δ at x, one row block per factor and place, and the cost there.
+        """The whitened least-squares system in δ at x, and the cost there."""
+        return self.look(x)[:2]
 
-        Robust factors enter with their rows scaled by √ρ', so that the gradient is exact.
-        """
+    def look(self, x: Unknowns) -> Look:
+        """Everything that one evaluation at x with derivatives gives."""
         rows = {"initial": [], "step": [], "interval": [], "global": []}
         bent = 0.0
-        for factor, r, jacobian in self._evaluate(x, _linearization, self.tangents(x)):
+        residuals, tangents = [], self.tangents(x)
+        for factor, r, jacobian in self._evaluate(x, _linearization, tangents):
+            residuals.append(r)
             parts = _reweight(factor, (r, *self._dense(factor, r, jacobian)))
             rows[factor.scope].append(parts)
             if factor.loss is not None:
@@ -177,7 +214,7 @@ class TimeGraph(eqx.Module):
             global_residual=global_[0],
             global_jacobian=global_[1],
         )
-        return system, system.cost() + bent
+        return Look(system, system.cost() + bent, tuple(residuals), tangents)
 
     def gradient(self, x: Unknowns) -> Unknowns:
         """Gradient of the cost with respect to δ at x."""
@@ -185,15 +222,14 @@ class TimeGraph(eqx.Module):
 
     def hessian(self, x: Unknowns) -> BlockTridiagonal:
         """Exact Hessian of the cost with respect to δ at x, second derivatives of the residuals included."""
-        H, E, chart = self._hessian(x), self.tangents(x), self.chart
-        if chart is None or E is None:
+        H, E = self._hessian(x), self.tangents(x)
+        if E is None:
             return H
         # cost(x + E δ + ½ δᵀ D δ): Eᵀ H E, and at every step the gradient times D.
         steps = jax.grad(self.cost)(x).steps
 
         def bend(x, t, gradient):
-            height = lambda delta: gradient @ chart.move(self.mechanism, x, delta, t)  # noqa: E731
-            return jax.hessian(height)(jnp.zeros(self.local_size, x.dtype))
+            return jax.hessian(lambda delta: gradient @ self._move(x, delta, t))(jnp.zeros(self.local_size, x.dtype))
 
         return BlockTridiagonal(
             diagonal=jnp.einsum("kxa,kxy,kyb->kab", E, H.diagonal, E) + jax.vmap(bend)(x.steps, self.times, steps),
@@ -260,7 +296,8 @@ class TimeGraph(eqx.Module):
                 variables = tuple(values[name][end] for end in ends for name in factor.variables)
                 E = None if tangents is None else tuple(tangents[end] for end in ends)
                 rows = jax.tree.map(itemgetter(slice(len(ends) - 1, None)), rows)
-                yield factor, *jax.vmap(function, in_axes=(0, None, 0, 0))(variables, read, rows, E)
+                places = (variables, rows, E)
+                yield factor, *over_time(lambda v, row, E, read=read: function(v, read, row, E), *places)
 
     def _shifted(self, factor: Factor, variables, tangents, deltas) -> tuple[Array, ...]:
         """Variables of a factor at x + E δ, δ of each of its steps."""
@@ -288,7 +325,7 @@ class TimeGraph(eqx.Module):
             return jnp.concatenate([jnp.zeros((*rows, 0), r.dtype), *parts], axis=-1)
 
         arrow = widen({name: block.reshape(*rows, -1) for name, block in theta.items()}, self.global_sizes)
-        if self.chart is not None:
+        if self.chart is not None or self._curved:
             return (*variables, arrow)
         count = len(factor.variables)
         blocks = [
@@ -296,6 +333,24 @@ class TimeGraph(eqx.Module):
             for part in ([variables[:count], variables[count:]] if factor.scope == "interval" else [variables])
         ]
         return (arrow,) if factor.scope == "global" else (*blocks, arrow)
+
+
+def over_time(function: Callable, *arguments: PyTree) -> PyTree:
+    """`jax.vmap`; of many places a part at a time, so that what is needed on the way is held of one part only."""
+    count = jax.tree.leaves(arguments)[0].shape[0]
+    parts = -(-count // _TOGETHER)
+    if parts == 1:
+        return jax.vmap(function)(*arguments)
+    # The last part looks at some places of the one before once more.
+    first = jnp.minimum(jnp.arange(parts) * _TOGETHER, count - _TOGETHER)
+    cut = lambda leaf, k: jax.lax.dynamic_slice_in_dim(leaf, k, _TOGETHER)  # noqa: E731
+    part = lambda k: jax.vmap(function)(*jax.tree.map(lambda leaf: cut(leaf, k), arguments))  # noqa: E731
+    last = count - (parts - 1) * _TOGETHER
+
+    def joined(leaf):
+        return jnp.concatenate([leaf[:-1].reshape(-1, *leaf.shape[2:]), leaf[-1, _TOGETHER - last :]])
+
+    return jax.tree.map(joined, jax.lax.map(part, first))
 
 
 def _split(stacked, sizes: Sizes) -> dict:
