@@ -56,6 +56,18 @@ class RigidBody(AbstractMechanism):
         return "v_x", "v_y", "v_z", "w_x", "w_y", "w_z"
 
     @property
+    def coordinate_units(self):
+        return ("m",) * 3 + ("1",) * 4
+
+    @property
+    def velocity_units(self):
+        return ("m/s",) * 3 + ("rad/s",) * 3
+
+    @property
+    def body_names(self):
+        return ("body",)
+
+    @property
     def constraint_names(self) -> tuple[str, ...]:
         return ()
 
