@@ -44,7 +44,7 @@ class Simulation(eqx.Module):
     """Independent coordinates [m, rad], if the motion was integrated in them …"""
     independent: Int[Array, "*batch steps dof"] | None
     """… and which of q they are at each step."""
-    covariance: Float[Array, "*batch steps 3nv 3nv"] | None
+    covariance: Float[Array, "*batch steps 3*nv 3*nv"] | None
     """Marginal covariances of (v, dq, ddq), v local coordinates of q ⊞ v, for the noise of the graph, if asked for."""
     iterations: Int[Array, "*batch steps"]
     """Iterations of the window whose oldest step this was."""

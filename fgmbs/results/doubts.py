@@ -112,7 +112,7 @@ def _bands(dataset: "xr.Dataset") -> Iterator[str]:
             many = f" in recording {number}" * (int(dataset.recording.max()) > 0)
             for k in np.flatnonzero(wide):
                 name, of = dataset[axis].values[k], dataset[unit].values[k]
-                what = f"velocity of {name}" if variable == "dq" else name
+                what = f"velocity of {name}" if variable == "dq" and name in dataset.coordinate.values else name
                 yield (
                     f"{what}{many}: hardly observed: its band is ±{2 * typical[k]:.2g} {of} where it changes by "
                     f"{moved[k]:.2g} {of}"
