@@ -101,6 +101,11 @@ class AbstractMechanism(eqx.Module):
         return ("SI",) * len(self.actuator_names)
 
     @property
+    def actuator_effects(self) -> tuple[str, ...]:
+        """What each actuator does, in words as "torque on theta"; empty where the family does not tell."""
+        return ("",) * len(self.actuator_names)
+
+    @property
     def body_names(self) -> tuple[str, ...]:
         """Names that `body_frame` takes; none where the family does not tell."""
         return ()

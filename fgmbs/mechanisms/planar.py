@@ -15,7 +15,13 @@ from fgmbs.errors import ArgumentError
 from fgmbs.io import scopes
 from fgmbs.io.expressions import nearest
 from fgmbs.io.load import read_mechanism, to_yaml
-from fgmbs.io.schema import CoordinateActuatorDescription, MechanismDescription, PointsActuatorDescription
+from fgmbs.io.schema import (
+    AngleActuatorDescription,
+    BodyActuatorDescription,
+    CoordinateActuatorDescription,
+    MechanismDescription,
+    PointsActuatorDescription,
+)
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar_forces import actuation, generalized_forces, potential
 from fgmbs.mechanisms.planar_numbers import PlanarNumbers, planar_numbers
@@ -130,6 +136,21 @@ class PlanarMechanism(AbstractMechanism):
             else force["m" if isinstance(actuator, PointsActuatorDescription) else "rad"]
             for actuator in self.description.actuators
         )
+
+    @property
+    def actuator_effects(self) -> tuple[str, ...]:
+        texts = []
+        for actuator in self.description.actuators:
+            match actuator:
+                case AngleActuatorDescription(angle=angle):
+                    texts.append(f"torque on {angle}")
+                case CoordinateActuatorDescription(coordinate=coordinate):
+                    texts.append(f"force on {coordinate}")
+                case PointsActuatorDescription(points=points):
+                    texts.append(f"force between {' and '.join(self.point_names[point] for point in points)}")
+                case BodyActuatorDescription(body=body):
+                    texts.append(f"torque on {self.body_names[body]}")
+        return tuple(texts)
 
     @property
     def reference(self) -> Coordinates:

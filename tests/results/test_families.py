@@ -7,12 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
-from families import SphericalPendulum, rigid_body, spherical_pendulum
+from families import LabelledPendulum, SphericalPendulum, rigid_body, spherical_pendulum
 from scipy.integrate import solve_ivp
 
 from fgmbs import plots, results
 from fgmbs.errors import ArgumentError, Status
 from fgmbs.inputs import RandomWalk
+from fgmbs.problems.desired import desired_motion
+from fgmbs.problems.driven_motion import driven_motion
 from fgmbs.problems.motors import actuation_matrix, chosen_motors
 from fgmbs.problems.simulation import Simulation, observe
 from fgmbs.problems.smoothed_motion import SensorFit, SmoothedMotion
@@ -138,6 +140,40 @@ def test_what_is_known_of_the_mechanism_stands_in_the_dataset(pendulum):
     assert json.loads(dataset.attrs["bodies"]) == {} and "position" not in dataset
     with pytest.raises(ArgumentError, match="expected a mechanism that a file describes; found SphericalPendulum"):
         results.mechanism_of(dataset)
+
+
+def test_positions_and_joint_forces_are_those_in_space(tmp_path):
+    plain = spherical_pendulum()
+    motion = simulated(LabelledPendulum(plain.body, plain.arm), np.array([0.0, 0.5, 0.0, 1.0, 0.0, 0.0]))
+    dataset = results.to_dataset(motion)
+    assert dataset["position"].dims == ("step", "point", "axis") and dataset.axis.values.tolist() == ["x", "y", "z"]
+    np.testing.assert_array_equal(dataset["position"].sel(point="centre"), motion.q[:, :3])
+    assert dataset.fixed.values.tolist() == [True, False]
+    assert "mechanism.png" not in [path.name for path in plots.save_all(dataset, tmp_path)]
+
+    motors, t = chosen_motors(motion.mechanism, ["w_x"]), motion.t
+    wanted = desired_motion(motion.mechanism, t, {"point:centre": tuple(np.zeros((T, 3)) for _ in range(3))})
+    assert wanted.followed == (0, 1, 2)
+    driven = driven_motion(
+        motion.mechanism,
+        motors,
+        t,
+        (motion.q, motion.dq, motion.ddq),
+        jnp.ones((T, 1)),
+        motion.multipliers,
+        wanted,
+        iterations={"positions": jnp.asarray(1)},
+        status=Status.converged,
+    )
+    np.testing.assert_allclose(driven.motor_power[:, 0], motion.dq[:, 3], atol=1e-14)
+    np.testing.assert_array_equal(driven.tracking_error, motion.q[:, :3])
+    state = driven.state(5)
+    assert list(state["start"])[-1] == "e3" and state["start_velocities"]["w_x"] == float(motion.dq[5, 3])
+    dataset = results.to_dataset(driven)
+    assert dataset.desired.values.tolist() == ["x", "y", "z"] and dataset.force_unit.values.tolist() == ["N m"]
+    assert dataset["joint_forces"].dims == ("step", "pin", "axis") and dataset.pin.values.tolist() == ["body@pivot"]
+    # Seen from the ground, the reaction on the centre is the force in the pivot.
+    np.testing.assert_allclose(dataset["joint_forces"][:, 0], dataset["reactions"][:, :3], atol=1e-12)
 
 
 def test_constraints_that_move_are_told():

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from families import product, rigid_body, spherical_pendulum
+from families import LabelledPendulum, product, rigid_body, spherical_pendulum
 from jax.test_util import check_grads
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
@@ -261,3 +261,26 @@ def test_readings_of_a_pendulum_in_space_know_its_forces():
     exact = R.inv().apply(ddq[:, :3] - WEIGHT)
     found = np.stack([recording[f"a.{axis}"].values for axis in AXES], axis=1)
     np.testing.assert_allclose(found, exact, atol=1e-9)
+
+
+def test_load_cells_and_distances_in_space():
+    """The pivot of a pendulum carries m (a − g)."""
+    plain = spherical_pendulum()
+    pendulum = LabelledPendulum(plain.body, plain.arm)
+    turn = Rotation.from_rotvec([0.4, 0.0, 0.0])
+    w = np.array([1.0, 2.0, 0.5])
+    place, velocity = turn.apply([0, 0, -0.5]), turn.apply(np.cross(w, [0, 0, -0.5]))
+    q = jnp.concatenate([jnp.asarray(place), jnp.asarray(np.roll(turn.as_quat(), 1))])
+    dq = jnp.concatenate([jnp.asarray(velocity), jnp.asarray(w)])
+    ddq, lambda_ = pendulum.accelerations(q, dq, jnp.asarray(0.0))
+    reading = Reading(q, dq, ddq, lambda_, {}, jnp.asarray(0.0))
+    force = 2.0 * (np.asarray(ddq[:3]) - WEIGHT)
+    cell = LoadCell("c", pin="body@pivot", axes=("z", "-x", "y"), sigma=1)
+    cell.check(pendulum)
+    np.testing.assert_allclose(cell.predict(pendulum, reading, {}), force[[2, 0, 1]] * [1, -1, 1], atol=1e-12)
+    in_body = LoadCell("c", pin="body@pivot", frame="body", axes=AXES, sigma=1).predict(pendulum, reading, {})
+    np.testing.assert_allclose(in_body, turn.inv().apply(force), atol=1e-12)
+    distance = Distance("d", between=("pivot", "centre"), sigma=1)
+    np.testing.assert_allclose(distance.predict(pendulum, reading, {}), [0.5], atol=1e-14)
+    seen = Position("p", point="centre", axes=("y", "z"), sigma=1)
+    np.testing.assert_allclose(seen.predict(pendulum, reading, {}), place[1:], atol=1e-14)
