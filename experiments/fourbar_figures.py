@@ -24,10 +24,10 @@ def figure_7(dataset) -> Figure:
         upper, lower = axes[:, column]
         for place, coordinate in enumerate(dataset.coordinate.values):
             look = {"color": plots.COLOURS[place], "label": coordinate}
-            upper.plot(dataset.t, dataset[name].sel(coordinate=coordinate), **look)
-            exact = dataset[f"truth_{name}"].sel(coordinate=coordinate)
+            upper.plot(dataset.t, dataset[name][:, place], **look)
+            exact = dataset[f"truth_{name}"][:, place]
             upper.plot(dataset.truth_t[::100], exact[::100], ".", markersize=4, color="black")
-            lower.plot(errors.t, 1e3 * errors[name].sel(coordinate=coordinate), **look)
+            lower.plot(errors.t, 1e3 * errors[name][:, place], **look)
         upper.set(ylabel=f"{word} {unit}", title=f"({'ab'[column]}) lines: fgmbs, dots: exact")
         lower.set(xlabel="time [s]", ylabel=f"error of {word} {small_unit}", title=f"({'cd'[column]})")
         upper.grid(True, alpha=0.3)

@@ -83,10 +83,10 @@ class Disturbance(AbstractInput):
 
 
 class WhiteNoise(AbstractInput):
-    """A white force on an actuator or coordinate; it has no value at an instant."""
+    """A white force on an actuator or along a velocity; it has no value at an instant."""
 
     on: str = eqx.field(static=True)
-    """Actuator or coordinate."""
+    """Actuator, or velocity that the force acts along."""
     density: Float[Array, ""] | None
     """Square root of its spectral density S, S = density² [N·√s, N·m·√s]."""
     name: str = eqx.field(static=True)
@@ -100,14 +100,14 @@ class WhiteNoise(AbstractInput):
         return "density"
 
     def check(self, mechanism: AbstractMechanism) -> None:
-        _check_target(mechanism, self.on, self.name)
+        check_target(mechanism, self.on, f"input {self.name!r}: on")
 
 
 class RandomWalk(AbstractInput):
     """An unknown force that wanders: its change in s seconds has the standard deviation rate · √s."""
 
     on: str = eqx.field(static=True)
-    """Actuator or coordinate."""
+    """Actuator, or velocity that the force acts along."""
     rate: Float[Array, ""] | None
     """[N/√s, N·m/√s]"""
     sigma0: Float[Array, ""]
@@ -124,14 +124,14 @@ class RandomWalk(AbstractInput):
         return "rate"
 
     def check(self, mechanism: AbstractMechanism) -> None:
-        _check_target(mechanism, self.on, self.name)
+        check_target(mechanism, self.on, f"input {self.name!r}: on")
 
 
 class GaussMarkov(AbstractInput):
     """An unknown force about 0: its standard deviation is `sigma`, its autocorrelation exp(−s / time_constant)."""
 
     on: str = eqx.field(static=True)
-    """Actuator or coordinate."""
+    """Actuator, or velocity that the force acts along."""
     sigma: Float[Array, ""] | None
     """[N, N·m]"""
     time_constant: Float[Array, ""]
@@ -148,14 +148,14 @@ class GaussMarkov(AbstractInput):
         return "sigma"
 
     def check(self, mechanism: AbstractMechanism) -> None:
-        _check_target(mechanism, self.on, self.name)
+        check_target(mechanism, self.on, f"input {self.name!r}: on")
 
 
 class Command(AbstractInput):
     """A force that was recorded: gain · signal(t − delay)."""
 
     on: str = eqx.field(static=True)
-    """Actuator or coordinate."""
+    """Actuator, or velocity that the force acts along."""
     column: str = eqx.field(static=True)
     """Signal of the recording."""
     gain: Float[Array, ""]
@@ -184,7 +184,7 @@ class Command(AbstractInput):
             raise ArgumentError(f"input {self.name!r}: {error}") from None
 
     def check(self, mechanism: AbstractMechanism) -> None:
-        _check_target(mechanism, self.on, self.name)
+        check_target(mechanism, self.on, f"input {self.name!r}: on")
 
 
 def wandering(inputs: Sequence[AbstractInput]) -> tuple[RandomWalk | GaussMarkov, ...]:
@@ -197,11 +197,18 @@ def commands(inputs: Sequence[AbstractInput]) -> tuple[Command, ...]:
     return tuple(force for force in inputs if isinstance(force, Command))
 
 
-def _check_target(mechanism: AbstractMechanism, on: str, name: str) -> None:
-    known = (*mechanism.actuator_names, *mechanism.coordinate_names)
-    if on not in known:
-        advice = nearest(on, known, "actuators and coordinates")
-        raise ArgumentError(f"input {name!r}: on: there is no actuator or coordinate {on!r}{advice}")
+def check_target(mechanism: AbstractMechanism, name: str, argument: str) -> None:
+    """Refuses what is neither an actuator nor a velocity that a force acts along.
+
+    Raises:
+        ArgumentError: The names nearest to it are offered.
+    """
+    known = (*mechanism.actuator_names, *mechanism.velocity_names)
+    if name not in known:
+        same = mechanism.velocity_names == mechanism.coordinate_names
+        kinds = ("coordinate", "coordinates") if same else ("velocity", "velocities")
+        advice = nearest(name, known, f"actuators and {kinds[1]}")
+        raise ArgumentError(f"{argument}: there is no actuator or {kinds[0]} {name!r}{advice}")
 
 
 def _size(name: str, argument: str, value: Numbers | None) -> Array | None:

@@ -56,6 +56,18 @@ class RigidBody(AbstractMechanism):
         return "v_x", "v_y", "v_z", "w_x", "w_y", "w_z"
 
     @property
+    def coordinate_units(self):
+        return ("m",) * 3 + ("1",) * 4
+
+    @property
+    def velocity_units(self):
+        return ("m/s",) * 3 + ("rad/s",) * 3
+
+    @property
+    def body_names(self):
+        return ("body",)
+
+    @property
     def constraint_names(self) -> tuple[str, ...]:
         return ()
 
@@ -153,3 +165,44 @@ def rigid_body(mass=2.0, inertia=(0.02, 0.05, 0.06), weight=(0.0, 0.0, -9.81)) -
 
 def spherical_pendulum(arm=(0.0, 0.0, 0.5), **options) -> SphericalPendulum:
     return SphericalPendulum(rigid_body(**options), jnp.array(arm))
+
+
+class LabelledPendulum(SphericalPendulum):
+    """A pendulum that tells all there is to tell: units, a body, points, a pin and the force in it."""
+
+    @property
+    def coordinate_units(self):
+        return self.body.coordinate_units
+
+    @property
+    def velocity_units(self):
+        return self.body.velocity_units
+
+    @property
+    def body_names(self):
+        return ("body",)
+
+    @property
+    def body_points(self):
+        return ((0, 1),)
+
+    @property
+    def point_names(self):
+        return "pivot", "centre"
+
+    @property
+    def fixed_points(self):
+        return (0,)
+
+    def point_position(self, point, q):
+        return {"pivot": jnp.zeros(3), "centre": q[:3]}[point]
+
+    def point_coordinates(self, point):
+        return {"centre": (0, 1, 2)}[point]
+
+    @property
+    def pin_names(self):
+        return ("body@pivot",)
+
+    def joint_forces(self, q, dq, ddq, lambda_, t, u=None):
+        return -lambda_[None]

@@ -36,8 +36,8 @@ def test_motion_shows_every_coordinate_with_its_unit(dataset):
     figure = plots.motion_figure(dataset)
     x, y = texts(figure)
     assert x == ["time [s]"] * 4
-    assert y == ["position [m]", "velocity [m/s]", "angle [rad]", "angular velocity [rad/s]"]
-    shown = lines(figure.axes[0]) | lines(figure.axes[2])
+    assert y == ["position [m]", "angle [rad]", "velocity [m/s]", "angular velocity [rad/s]"]
+    shown = lines(figure.axes[0]) | lines(figure.axes[1])
     for name in dataset.coordinate.values:
         np.testing.assert_array_equal(shown[name], dataset["q"].sel(coordinate=name))
 
@@ -68,9 +68,13 @@ def test_energy_shows_kinetic_potential_total_and_drift(dataset):
 
 def test_errors_are_shown_in_thousandths(dataset):
     truth = {"t": dataset.t.values, "x_P1": dataset["q"].sel(coordinate="x_P1").values - 1e-3}
+    (axes,) = plots.error_figure(results.with_truth(dataset, truth)).axes
+    assert axes.get_ylabel() == "error of coordinates [mm]"
+    truth |= {"d_theta": dataset["dq"].sel(velocity="theta").values - 2e-3}
     figure = plots.error_figure(results.with_truth(dataset, truth))
-    assert texts(figure)[1] == ["error of coordinates [mm]", "error of velocities [mm/s]"]
+    assert texts(figure)[1] == ["error of coordinates [mm]", "error of velocities [mrad/s]"]
     np.testing.assert_allclose(lines(figure.axes[0])["x_P1"], 1.0)
+    np.testing.assert_allclose(lines(figure.axes[1])["theta"], 2.0)
 
 
 def test_forces_are_shown_with_their_band_and_deviation(driven):

@@ -141,6 +141,9 @@ def test_energy_drift_counts_the_work_of_actuators(driven):
 def test_names_units_config_and_versions_stand_in_the_dataset(simulation, dataset):
     assert tuple(dataset.coordinate.values) == simulation.coordinate_names
     assert dataset.unit.values.tolist() == ["m", "m", "m", "m", "rad"]
+    assert tuple(dataset.velocity.values) == simulation.coordinate_names
+    assert dataset.velocity_unit.values.tolist() == ["m/s"] * 4 + ["rad/s"]
+    assert dataset["dq"].dims == dataset["ddq"].dims == dataset["reactions"].dims == ("step", "velocity")
     assert dataset["q"].units == "m, rad" and dataset["dq"].units == "m/s, rad/s"
     assert dataset.t.units == "s" and dataset["kinetic"].units == "J"
     assert tuple(dataset.constraint.values) == simulation.mechanism.constraint_names

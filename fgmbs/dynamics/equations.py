@@ -1,6 +1,5 @@
 """Equations of motion of a mechanism: accelerations, multipliers, reactions, energies."""
 
-import jax
 from jaxtyping import Array, Float
 
 from fgmbs.kkt import solve_dependent, solve_independent
@@ -75,4 +74,4 @@ def energy(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities) -> tupl
 
 def nonconservative_power(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar) -> Scalar:
     """Power of all forces that have no potential: negative where dampers dissipate, positive where drives feed [W]."""
-    return dq @ (mechanism.forces(q, dq, t) + jax.grad(mechanism.potential)(q))
+    return dq @ mechanism.forces(q, dq, t) + mechanism.rate(lambda q, _: mechanism.potential(q), q, dq, t)[1]

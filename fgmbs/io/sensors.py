@@ -45,7 +45,7 @@ def _kind(value: Any) -> str:
 Number = Annotated[float, BeforeValidator(_number)]
 Numbers = Annotated[Annotated[Number, Tag("one")] | Annotated[tuple[Number, ...], Tag("list")], Discriminator(_is_list)]
 Names = Annotated[Annotated[str, Tag("one")] | Annotated[tuple[str, ...], Tag("list")], Discriminator(_is_list)]
-Pair = tuple[Number, Number]
+Place = Annotated[tuple[Number, ...], Field(min_length=2, max_length=3)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
@@ -92,6 +92,7 @@ class EncoderDescription(_Sensor):
     of: str | None = None
     body: str | None = None
     relative_to: str | None = None
+    axis: str | None = None
     incremental: Flag | None = None
     unit: str | None = None
 
@@ -99,12 +100,13 @@ class EncoderDescription(_Sensor):
 class GyroscopeDescription(_Sensor):
     type: Literal["gyroscope"]
     body: str
+    axes: tuple[str, ...] | None = None
 
 
 class AccelerometerDescription(_Sensor):
     type: Literal["accelerometer"]
     body: str
-    at: Pair | None = None
+    at: Place | None = None
     axes: tuple[str, ...] | None = None
 
 
@@ -112,7 +114,7 @@ class PositionDescription(_Sensor):
     type: Literal["position"]
     point: str | None = None
     body: str | None = None
-    at: Pair | None = None
+    at: Place | None = None
     axes: tuple[str, ...] | None = None
     unit: str | None = None
 
@@ -127,7 +129,7 @@ class VelocityDescription(_Sensor):
     of: str | None = None
     point: str | None = None
     body: str | None = None
-    at: Pair | None = None
+    at: Place | None = None
     axes: tuple[str, ...] | None = None
     unit: str | None = None
 

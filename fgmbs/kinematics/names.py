@@ -83,3 +83,16 @@ def listed(words: Iterable[str], conjunction: str = "and") -> str:
     if len(quoted) < 2:
         return "".join(quoted)
     return f"{', '.join(quoted[:-1])} {conjunction} {quoted[-1]}"
+
+
+def velocity_index(mechanism: AbstractMechanism, name: str, argument: str) -> int:
+    """Index in dq of the velocity with this name; forces and accelerations go by the same names.
+
+    Raises:
+        ArgumentError: There is none; the names nearest to it are offered.
+    """
+    names = mechanism.velocity_names
+    if name in names:
+        return names.index(name)
+    kinds = ("coordinate", "coordinates") if names == mechanism.coordinate_names else ("velocity", "velocities")
+    raise ArgumentError(f"{argument}: there is no {kinds[0]} {name!r}{nearest(name, names, kinds[1])}")

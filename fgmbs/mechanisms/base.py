@@ -74,6 +74,63 @@ class AbstractMechanism(eqx.Module):
         return ()
 
     @property
+    def title(self) -> str:
+        """What figures and reports call it."""
+        return type(self).__name__
+
+    @property
+    def source(self) -> str | None:
+        """The text of a file that describes it; None where the family has none."""
+        return None
+
+    @property
+    def coordinate_units(self) -> tuple[str, ...]:
+        """Unit of each coordinate: "m", "rad" or "1"; "SI" where the family does not tell."""
+        return ("SI",) * self.n
+
+    @property
+    def velocity_units(self) -> tuple[str, ...]:
+        """Unit of each velocity: "m/s" or "rad/s"; "SI" where the family does not tell."""
+        if not self.is_vector_space:
+            return ("SI",) * self.nv
+        return tuple(unit if unit == "SI" else f"{unit}/s" for unit in self.coordinate_units)
+
+    @property
+    def actuator_units(self) -> tuple[str, ...]:
+        """Unit of each command: "N" or "N m"; "SI" where the family does not tell."""
+        return ("SI",) * len(self.actuator_names)
+
+    @property
+    def actuator_effects(self) -> tuple[str, ...]:
+        """What each actuator does, in words as "torque on theta"; empty where the family does not tell."""
+        return ("",) * len(self.actuator_names)
+
+    @property
+    def body_names(self) -> tuple[str, ...]:
+        """Names that `body_frame` takes; none where the family does not tell."""
+        return ()
+
+    @property
+    def body_points(self) -> tuple[tuple[int, ...], ...]:
+        """Points of each body, by their places in `point_names`."""
+        return ((),) * len(self.body_names)
+
+    @property
+    def point_names(self) -> tuple[str, ...]:
+        """Names that `point_position` takes; none where the family does not tell."""
+        return ()
+
+    @property
+    def fixed_points(self) -> tuple[int, ...]:
+        """Points that belong to the ground, by their places in `point_names`."""
+        return ()
+
+    @property
+    def pin_names(self) -> tuple[str, ...]:
+        """Names of `joint_forces`, "BODY@POINT"; none where the family does not tell."""
+        return ()
+
+    @property
     def gravity(self) -> Float[Array, " d"]:
         """Acceleration of free fall [m/s²].
 
@@ -97,6 +154,39 @@ class AbstractMechanism(eqx.Module):
             ArgumentError: There is no such point, or the family does not tell.
         """
         raise ArgumentError(f"point: expected a mechanism of points with names; {self._lacks('point_position')}")
+
+    def point_positions(self, q: Coordinates) -> Float[Array, "points d"]:
+        """Positions of all points, in the order of `point_names` [m]."""
+        return jnp.stack([self.point_position(point, q) for point in self.point_names])
+
+    def point_coordinates(self, point: str) -> tuple[int, ...]:
+        """Which of q are the position of a point.
+
+        Raises:
+            ArgumentError: There is no such point, none of q are, or the family does not tell.
+        """
+        raise ArgumentError(f"point: expected a mechanism of points with names; {self._lacks('point_coordinates')}")
+
+    def joint_forces(
+        self,
+        q: Coordinates,
+        dq: Velocities,
+        ddq: Velocities,
+        lambda_: Constraints,
+        t: Scalar,
+        u: Float[Array, " nu"] | None = None,
+    ) -> Float[Array, "pins d"]:
+        """Force on each body at each of its points, in the order of `pin_names`, seen from the ground [N].
+
+        Raises:
+            ArgumentError: The family does not tell.
+        """
+        raise ArgumentError(f"pin: expected a mechanism of bodies with pins; {self._lacks('joint_forces')}")
+
+    def physical_parameters(self) -> dict[str, Array]:
+        """Its physical parameters by name: here its arrays, by the names of the fields [SI]."""
+        leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(self, eqx.is_inexact_array))
+        return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
     def _lacks(self, member: str) -> str:
         return f"found {type(self).__name__}, which does not define {member}"

@@ -14,8 +14,14 @@ from fgmbs.constraints.prescribed_motion import prescribed_motion
 from fgmbs.errors import ArgumentError
 from fgmbs.io import scopes
 from fgmbs.io.expressions import nearest
-from fgmbs.io.load import read_mechanism
-from fgmbs.io.schema import MechanismDescription
+from fgmbs.io.load import read_mechanism, to_yaml
+from fgmbs.io.schema import (
+    AngleActuatorDescription,
+    BodyActuatorDescription,
+    CoordinateActuatorDescription,
+    MechanismDescription,
+    PointsActuatorDescription,
+)
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar_forces import actuation, generalized_forces, potential
 from fgmbs.mechanisms.planar_numbers import PlanarNumbers, planar_numbers
@@ -103,6 +109,48 @@ class PlanarMechanism(AbstractMechanism):
 
     def _owners(self, section: str) -> tuple[str, ...]:
         return tuple(scopes.owner(self.description, section, i) for i in range(len(getattr(self.description, section))))
+
+    @property
+    def title(self) -> str:
+        return self.description.name or "mechanism"
+
+    @property
+    def source(self) -> str:
+        return to_yaml(self.description)
+
+    def physical_parameters(self) -> dict[str, Array]:
+        return dict(self.parameters)
+
+    @property
+    def coordinate_units(self) -> tuple[str, ...]:
+        angles = len(self.description.relative_coordinates)
+        return ("m",) * (self.n - angles) + ("rad",) * angles
+
+    @property
+    def actuator_units(self) -> tuple[str, ...]:
+        force = {"m": "N", "rad": "N m"}
+        units = dict(zip(self.coordinate_names, self.coordinate_units, strict=True))
+        return tuple(
+            force[units[actuator.coordinate]]
+            if isinstance(actuator, CoordinateActuatorDescription)
+            else force["m" if isinstance(actuator, PointsActuatorDescription) else "rad"]
+            for actuator in self.description.actuators
+        )
+
+    @property
+    def actuator_effects(self) -> tuple[str, ...]:
+        texts = []
+        for actuator in self.description.actuators:
+            match actuator:
+                case AngleActuatorDescription(angle=angle):
+                    texts.append(f"torque on {angle}")
+                case CoordinateActuatorDescription(coordinate=coordinate):
+                    texts.append(f"force on {coordinate}")
+                case PointsActuatorDescription(points=points):
+                    texts.append(f"force between {' and '.join(self.point_names[point] for point in points)}")
+                case BodyActuatorDescription(body=body):
+                    texts.append(f"torque on {self.body_names[body]}")
+        return tuple(texts)
 
     @property
     def reference(self) -> Coordinates:
@@ -195,6 +243,16 @@ class PlanarMechanism(AbstractMechanism):
         """Positions of all points in the order of the file [m]."""
         topology = self._topology
         return topology.table(q, self._numbers.fixed_points)[topology.rows]
+
+    def point_coordinates(self, point: str) -> tuple[int, ...]:
+        names = self.point_names
+        if point not in names and point.isdecimal() and int(point) < len(names):
+            point = names[int(point)]  # points with a name have a number too
+        i = _index(point, names, "point", "points")
+        if i in self.fixed_points:
+            raise ArgumentError(f"point: the point {point!r} is fixed to the ground")
+        moving = [k for k in range(len(names)) if k not in self.fixed_points]
+        return 2 * moving.index(i), 2 * moving.index(i) + 1
 
     @property
     def body_points(self) -> tuple[tuple[int, ...], ...]:

@@ -20,6 +20,7 @@ from fgmbs.plots.motion import error_figure as error_figure
 from fgmbs.plots.motion import motion_figure as motion_figure
 from fgmbs.plots.page import report_page as report_page
 from fgmbs.plots.poses import animation as animation
+from fgmbs.plots.poses import can_be_drawn as can_be_drawn
 from fgmbs.plots.poses import mechanism_figure as mechanism_figure
 from fgmbs.plots.sensors import residual_figure as residual_figure
 from fgmbs.plots.sensors import sensor_figure as sensor_figure
@@ -35,6 +36,8 @@ _DOTS_PER_INCH = 150
 
 def save_all(dataset: "xr.Dataset", folder: str | Path, animate: bool = False) -> list[Path]:
     """Draws all figures of a dataset into a folder and returns their files; of an estimate also `report.html`.
+
+    Where there are no positions of points in the plane, drawings and animations of the mechanism are left out.
 
     Args:
         animate: Also draw the animation.
@@ -53,7 +56,7 @@ def save_all(dataset: "xr.Dataset", folder: str | Path, animate: bool = False) -
         paths.append(Path(folder) / "report.html")
         with written_whole(paths[-1]) as temporary:
             temporary.write_text(report_page(dataset, figures), encoding="utf-8")
-    if animate:
+    if animate and can_be_drawn(dataset):
         paths.append(Path(folder) / "animation.gif")
         animation(drawn, paths[-1])
     return paths
@@ -61,12 +64,8 @@ def save_all(dataset: "xr.Dataset", folder: str | Path, animate: bool = False) -
 
 def _of_motion(dataset: "xr.Dataset") -> dict[str, Callable]:
     """Figures of simulations and driven motions."""
-    functions = {
-        "mechanism.png": mechanism_figure,
-        "motion.png": motion_figure,
-        "constraints.png": constraint_figure,
-        "energy.png": energy_figure,
-    }
+    functions = {"mechanism.png": mechanism_figure} if can_be_drawn(dataset) else {}
+    functions |= {"motion.png": motion_figure, "constraints.png": constraint_figure, "energy.png": energy_figure}
     if "truth_q" in dataset:
         functions["errors.png"] = error_figure
     if "forces" in dataset:
@@ -89,6 +88,8 @@ def _of_estimate(dataset: "xr.Dataset") -> dict[str, Callable]:
     if "forces" in dataset:
         functions["forces.png"] = unknown_force_figure
     functions |= {"sensors.png": sensor_figure, "residuals.png": residual_figure}
-    if "position" in dataset:
-        functions |= {"joints.png": joint_figure, "mechanism.png": mechanism_figure}
+    if "joint_forces" in dataset:
+        functions["joints.png"] = joint_figure
+    if can_be_drawn(dataset):
+        functions["mechanism.png"] = mechanism_figure
     return functions

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fgmbs.plots.style import GREY, legend, look, new_figure, one_motion, plot_columns, widen
+from fgmbs.plots.style import GREY, WORDS, legend, look, new_figure, one_motion, plot_columns, widen
 from fgmbs.plots.timeline import Timeline, broken, thinned_band
 from fgmbs.results import errors
+from fgmbs.results.contents import per_second
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -15,20 +16,18 @@ if TYPE_CHECKING:
 
 
 class _Quantity(NamedTuple):
-    """What is drawn, and its name by unit of the coordinate or force."""
+    """What is drawn, and what it is called where its unit does not tell more."""
 
     variable: str
     axis: str
     unit: str
-    words: dict[str, str]
-    rate: str = ""
+    word: str
 
 
-_ACCELERATION = {"m": "acceleration", "rad": "angular acceleration", "SI": "acceleration"}
-_Q = _Quantity("q", "coordinate", "unit", {"m": "position", "rad": "angle", "SI": "coordinate"})
-_DQ = _Quantity("dq", "coordinate", "unit", {"m": "velocity", "rad": "angular velocity", "SI": "velocity"}, "/s")
-_DDQ = _Quantity("ddq", "coordinate", "unit", _ACCELERATION, "/s²")
-_FORCES = _Quantity("forces", "force", "force_unit", {"N": "force", "N m": "torque", "SI": "force"})
+_Q = _Quantity("q", "coordinate", "unit", "coordinate")
+_DQ = _Quantity("dq", "velocity", "velocity_unit", "velocity")
+_DDQ = _Quantity("ddq", "velocity", "velocity_unit", "acceleration")
+_FORCES = _Quantity("forces", "force", "force_unit", "force")
 
 
 @one_motion
@@ -68,7 +67,8 @@ def _banded(dataset: "xr.Dataset", quantity: _Quantity) -> "Figure":
         which = all_units == unit
         upper, lower = panels[2 * place], panels[2 * place + 1]
         names = dataset[quantity.axis].values[which]
-        word, shown = quantity.words[unit], f"{unit.replace(' ', '·')}{quantity.rate}"
+        shown = per_second(unit) if quantity is _DDQ else unit
+        word, shown = WORDS.get(shown, quantity.word), shown.replace(" ", "·")
         values, sigma = (dataset[f"{quantity.variable}{end}"].values[:, which] for end in ("", "_std"))
         along, middle = broken(t, values, breaks)
         sigma = broken(t, sigma, breaks)[1]

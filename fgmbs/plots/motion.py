@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgmbs.plots.style import COLOURS, GREY, legend, new_figure, one_motion, plot_columns, widen
+from fgmbs.plots.style import COLOURS, GREY, WORDS, legend, new_figure, one_motion, plot_columns, widen
 from fgmbs.results import energy_drift, errors
 
 if TYPE_CHECKING:
@@ -12,40 +12,45 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_SMALL = {"1": "10⁻³", "SI": "10⁻³ SI"}
+"""Thousandth parts of units that have no millimetres."""
+
+
 @one_motion
 def motion_figure(dataset: "xr.Dataset") -> "Figure":
-    """Coordinates and velocities over time, lengths and angles apart."""
-    units = list(dict.fromkeys(dataset.unit.values))
-    figure = new_figure((9.6, 3.2 * len(units)))
-    for row, unit in enumerate(units):
-        which = dataset.unit.values == unit
-        names = dataset.coordinate.values[which]
-        word = "position" if unit == "m" else "angle"
-        left, right = (figure.add_subplot(len(units), 2, 2 * row + k) for k in (1, 2))
-        plot_columns(left, dataset.t.values, dataset["q"].values[:, which], names)
-        plot_columns(right, dataset.t.values, dataset["dq"].values[:, which], names)
-        left.set(xlabel="time [s]", ylabel=f"{word} [{unit}]")
-        right.set(xlabel="time [s]", ylabel=f"{'velocity' if unit == 'm' else 'angular velocity'} [{unit}/s]")
-        for axes in (left, right):
+    """Coordinates and velocities over time, those of one unit together."""
+    columns = (("q", "coordinate", "unit"), ("dq", "velocity", "velocity_unit"))
+    rows = max(len(set(dataset[unit].values)) for _, _, unit in columns)
+    same = dataset.coordinate.values.tolist() == dataset.velocity.values.tolist()
+    figure = new_figure((9.6, 3.2 * rows))
+    for place, (variable, axis, kinds) in enumerate(columns, 1):
+        for row, unit in enumerate(dict.fromkeys(dataset[kinds].values)):
+            which = dataset[kinds].values == unit
+            axes = figure.add_subplot(rows, 2, 2 * row + place)
+            plot_columns(axes, dataset.t.values, dataset[variable].values[:, which], dataset[axis].values[which])
+            axes.set(xlabel="time [s]", ylabel=f"{WORDS.get(unit, axis)} [{unit}]")
             widen(axes)
-        legend(right)
+            if variable == "dq" or not same:
+                legend(axes)
     return figure
 
 
 @one_motion
 def error_figure(dataset: "xr.Dataset") -> "Figure":
-    """Coordinates and velocities less those of the known motion, over time."""
-    known = ~np.isnan(dataset["truth_q"].values).all(axis=0)
+    """Coordinates and velocities less those of the known motion, over time, as far as they are known."""
     difference = errors(dataset)
-    names = dataset.coordinate.values[known]
-    figure = new_figure((9.6, 3.2))
-    small = [f"m{unit}" for unit in dict.fromkeys(dataset.unit.values[known])]
-    units = {"q": ", ".join(small), "dq": ", ".join(f"{unit}/s" for unit in small)}
-    for place, (name, unit) in enumerate(units.items(), 1):
-        axes = figure.add_subplot(1, 2, place)
-        plot_columns(axes, difference.t.values, 1e3 * difference[name].values[:, known], names)
-        axes.set(xlabel="time [s]", ylabel=f"error of {'coordinates' if name == 'q' else 'velocities'} [{unit}]")
-    legend(axes)
+    known = {name: ~np.isnan(dataset[f"truth_{name}"].values).all(axis=0) for name in ("q", "dq")}
+    known = {name: which for name, which in known.items() if which.any()}
+    words = {"q": ("coordinate", "unit", "coordinates"), "dq": ("velocity", "velocity_unit", "velocities")}
+    figure = new_figure((4.8 * len(known), 3.2))
+    for place, (name, which) in enumerate(known.items(), 1):
+        axis, kinds, word = words[name]
+        axes = figure.add_subplot(1, len(known), place)
+        error = 1e3 * difference[name].values[:, which]
+        plot_columns(axes, difference.t.values, error, dataset[axis].values[which])
+        units = (_SMALL.get(unit, f"m{unit}") for unit in dict.fromkeys(dataset[kinds].values[which]))
+        axes.set(xlabel="time [s]", ylabel=f"error of {word} [{', '.join(units)}]")
+        legend(axes)
     return figure
 
 

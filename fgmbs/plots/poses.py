@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fgmbs.errors import ArgumentError
 from fgmbs.plots.style import GREY, legend, look, new_figure, one_motion
 from fgmbs.results import written_whole
 
@@ -18,6 +19,11 @@ _MOST_FRAMES = 200
 _FRAMES_PER_SECOND = 25
 _POSES = 7
 """Poses that the drawing shows besides the first."""
+
+
+def can_be_drawn(dataset: "xr.Dataset") -> bool:
+    """Whether it has positions of points in the plane."""
+    return "position" in dataset and dataset.sizes["axis"] == 2
 
 
 @one_motion
@@ -70,7 +76,13 @@ def animation(dataset: "xr.Dataset", path: str | Path) -> None:
 
 
 def _stage(figure: "Figure", dataset: "xr.Dataset") -> "Axes":
-    """Axes in metres that hold the whole motion, with the supports."""
+    """Axes in metres that hold the whole motion, with the supports.
+
+    Raises:
+        ArgumentError: It cannot be drawn.
+    """
+    if not can_be_drawn(dataset):
+        raise ArgumentError(f"dataset: expected positions of points in the plane; {dataset.attrs['name']} has none")
     axes = figure.add_subplot()
     position = dataset["position"].values.reshape(-1, 2)
     position = position[np.isfinite(position).all(axis=1)]

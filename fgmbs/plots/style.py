@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _STYLES = ("-", "--", "-.", ":")
 GREY = "#666666"
+WORDS = {
+    "m": "position",
+    "rad": "angle",
+    "rad/s": "angular velocity",
+    "rad/s²": "angular acceleration",
+    "N m": "torque",
+}
+"""What a column is called, by its unit."""
 _RC: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 10,

@@ -11,10 +11,8 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float
 
 from fgmbs.errors import ArgumentError
-from fgmbs.io.expressions import nearest
 from fgmbs.kinematics.names import coordinate_index, listed
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.problems.sampled_motion import sampled_motion
 from fgmbs.trajectories import sample as sample_function
 
@@ -68,7 +66,7 @@ def desired_motion(
     Args:
         mechanism: The mechanism.
         t: Times [s].
-        desired: By coordinate name, or "point:NAME" for both coordinates of a point.
+        desired: By coordinate name, or "point:NAME" for all coordinates of a point.
         sigma: Standard deviations by the same names: of samples, or of (y, dy, ddy) where all three are given.
         covariance: Also compute covariances.
         argument: What messages call `desired`.
@@ -182,18 +180,10 @@ def _places(mechanism: AbstractMechanism, name: str, argument: str) -> list[int]
     """Indices of the coordinates that a name means."""
     if not isinstance(name, str) or not name.startswith("point:"):
         return [coordinate_index(mechanism, name, argument)]
-    point = name.removeprefix("point:")
-    if not isinstance(mechanism, PlanarMechanism):
-        raise ArgumentError(f"{argument}: {name!r} needs a planar mechanism; name coordinates instead")
-    described = mechanism.description.points
-    names = {str(i): i for i in range(len(described))} | {p.name: i for i, p in enumerate(described) if p.name}
-    if point not in names:
-        raise ArgumentError(f"{argument}: there is no point {point!r}{nearest(point, names, 'points')}")
-    if described[names[point]].fixed:
-        raise ArgumentError(f"{argument}: the point {point!r} is fixed to the ground and cannot follow a motion")
-    called = described[names[point]].name or names[point]
-    axes = [f"x_{called}", f"y_{called}"] if described[names[point]].name else [f"x{called}", f"y{called}"]
-    return [mechanism.coordinate_names.index(axis) for axis in axes]
+    try:
+        return list(mechanism.point_coordinates(name.removeprefix("point:")))
+    except ArgumentError as error:
+        raise ArgumentError(f"{argument}: {str(error).removeprefix('point: ')}") from None
 
 
 def _columns(where: str, value: Desired, times: np.ndarray, width: int) -> list[Array | None]:

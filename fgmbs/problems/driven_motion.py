@@ -12,7 +12,6 @@ from jaxtyping import Array, Bool, Float, Int
 from fgmbs.dynamics import energy, nonconservative_power, reactions
 from fgmbs.errors import SolveError, Status
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.problems.curves import force_curve
 from fgmbs.problems.desired import DesiredMotion
 from fgmbs.problems.motors import Motor, actuation_matrix
@@ -35,18 +34,18 @@ class DrivenMotion(eqx.Module):
     """Time [s]."""
     q: Float[Array, "*batch steps n"]
     """Coordinates [m, rad]."""
-    dq: Float[Array, "*batch steps n"]
+    dq: Float[Array, "*batch steps nv"]
     """Velocities [m/s, rad/s]."""
-    ddq: Float[Array, "*batch steps n"]
+    ddq: Float[Array, "*batch steps nv"]
     """Accelerations [m/s², rad/s²]."""
     forces: Float[Array, "*batch steps nu"]
     """Force of every motor, known ones included [N, N·m]."""
     multipliers: Float[Array, "*batch steps m"]
     """Multipliers λ of the constraints [N, N·m per unit of the constraint]."""
-    reactions: Float[Array, "*batch steps n"]
-    """Generalized reaction forces −Φ_qᵀ λ of all constraints on the coordinates [N, N·m]."""
-    joint_forces: Float[Array, "*batch steps pins 2"] | None
-    """Force on each body at each of its points, see `joint_names`; for planar mechanisms [N]."""
+    reactions: Float[Array, "*batch steps nv"]
+    """Generalized reaction forces −Φ_qᵀ λ of all constraints, along the velocities [N, N·m]."""
+    joint_forces: Float[Array, "*batch steps pins d"] | None
+    """Force on each body at each of its points, see `joint_names`; None of a mechanism without pins [N]."""
     kinetic: Float[Array, "*batch steps"]
     """Kinetic energy [J]."""
     potential: Float[Array, "*batch steps"]
@@ -92,7 +91,7 @@ class DrivenMotion(eqx.Module):
     @property
     def joint_names(self) -> tuple[str, ...]:
         """Names of the joint forces, "BODY@POINT"."""
-        return self.mechanism.pin_names if isinstance(self.mechanism, PlanarMechanism) else ()
+        return self.mechanism.pin_names
 
     @property
     def commands(self) -> dict[str, PiecewisePolynomial]:
@@ -103,11 +102,11 @@ class DrivenMotion(eqx.Module):
 
     def state(self, step: int) -> dict[str, dict[str, float]]:
         """Coordinates and velocities at a step, as `simulate` and `hybrid_dynamics` take them to start from there."""
-        names = self.coordinate_names
-        return {
-            "start": dict(zip(names, np.asarray(self.q[step]).tolist(), strict=True)),
-            "start_velocities": dict(zip(names, np.asarray(self.dq[step]).tolist(), strict=True)),
+        named = {
+            "start": (self.coordinate_names, self.q[step]),
+            "start_velocities": (self.mechanism.velocity_names, self.dq[step]),
         }
+        return {key: dict(zip(names, np.asarray(x).tolist(), strict=True)) for key, (names, x) in named.items()}
 
     @property
     def effort(self) -> Float[Array, "*batch"]:
@@ -157,7 +156,7 @@ def driven_motion(
     mechanism: AbstractMechanism,
     motors: tuple[Motor, ...],
     t: Float[Array, " steps"],
-    motion: tuple[Float[Array, "steps n"], Float[Array, "steps n"], Float[Array, "steps n"]],
+    motion: tuple[Float[Array, "steps n"], Float[Array, "steps nv"], Float[Array, "steps nv"]],
     forces: Float[Array, "steps nu"],
     multipliers: Float[Array, "steps m"],
     wanted: DesiredMotion | None,
@@ -177,7 +176,7 @@ def driven_motion(
         kinetic, potential = energy(mechanism, q, dq)
         A = actuation_matrix(mechanism, motors, q, t)
         joint_forces = None
-        if isinstance(mechanism, PlanarMechanism):
+        if mechanism.pin_names:
             commands = jnp.zeros(len(mechanism.actuator_names), q.dtype)
             for k, motor in enumerate(motors):
                 if motor.actuator is not None:

@@ -9,7 +9,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError
-from fgmbs.io.expressions import nearest
+from fgmbs.inputs import check_target
 from fgmbs.kinematics.names import listed
 from fgmbs.kkt import solve_kkt
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -24,8 +24,8 @@ class Motor(NamedTuple):
 
     name: str
     actuator: int | None
-    """Index among the actuators of the mechanism; None for a plain force on a coordinate …"""
-    coordinate: int | None
+    """Index among the actuators of the mechanism; None for a plain force along a velocity …"""
+    velocity: int | None
     """… and which one that is."""
 
 
@@ -40,20 +40,17 @@ def chosen_motors(mechanism: AbstractMechanism, names: Sequence[str] | None) -> 
         if not own:
             raise ArgumentError(
                 "actuators: the mechanism has none; name them, or coordinates that a force acts on: "
-                f"{listed(mechanism.coordinate_names, 'or')}"
+                f"{listed(mechanism.velocity_names, 'or')}"
             )
         names = own
     if isinstance(names, str) or not names:
         raise ArgumentError(f"actuators: expected a list of names; found {names!r}")
     if len(set(names)) < len(names):
         raise ArgumentError(f"actuators: expected different names; found {listed(names)}")
-    known = (*own, *mechanism.coordinate_names)
     for name in names:
-        if name not in known:
-            advice = nearest(name, known, "actuators and coordinates")
-            raise ArgumentError(f"actuators: there is no actuator or coordinate {name!r}{advice}")
+        check_target(mechanism, name, "actuators")
     return tuple(
-        Motor(name, own.index(name), None) if name in own else Motor(name, None, mechanism.coordinate_names.index(name))
+        Motor(name, own.index(name), None) if name in own else Motor(name, None, mechanism.velocity_names.index(name))
         for name in names
     )
 
@@ -80,7 +77,7 @@ def actuation_matrix(
     """A: generalized forces per unit of each motor's command."""
     of_mechanism = mechanism.actuation(q, t)
     unit = jnp.eye(mechanism.nv, dtype=q.dtype)
-    columns = [of_mechanism[:, m.actuator] if m.coordinate is None else unit[:, m.coordinate] for m in motors]
+    columns = [of_mechanism[:, m.actuator] if m.velocity is None else unit[:, m.velocity] for m in motors]
     return jnp.stack(columns, axis=1) if columns else jnp.zeros((mechanism.nv, 0), q.dtype)
 
 

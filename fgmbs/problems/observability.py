@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -15,7 +16,6 @@ from fgmbs.inputs import AbstractInput
 from fgmbs.kinematics.names import listed
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.problems.estimation_arguments import checked_inputs, checked_sensors, chosen_coordinates, nominal_delays
 from fgmbs.problems.estimation_graph import EstimationModel, Samples, StepData
 from fgmbs.problems.noise_sizes import with_first_sizes
@@ -32,6 +32,7 @@ _ANY_SPEED = 1e3
 _MOST_STEPS = 2000
 _ANGLE, _RATE, _LENGTH = 1e-3, 1e-2, 1e-3
 """Noise of candidates: encoders [rad], gyroscopes and speeds [rad/s, m/s], positions [m]."""
+_SPACE = ("x", "y", "z")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Observability:
     """What is known of a motion from sensors, whatever they happen to read."""
 
     names: tuple[str, ...]
-    """Coordinates, their rates with `d_` in front, unknown forces."""
+    """Coordinates; velocities, with `d_` in front where they go by the name of a coordinate; unknown forces."""
     t: Float[np.ndarray, " steps"]
     """[s]"""
     std: Float[np.ndarray, "steps names"]
@@ -139,8 +140,9 @@ def observability(
         sensors: The sensors there are.
         inputs: Unknown forces as in `smooth`; sizes that are None count as large.
         rates: How often sensors read, by name, at most once a step; every step by default [Hz].
-        candidates: Sensors that might be added. By default encoders and speeds of all coordinates, and for planar
-            mechanisms also of all bodies, and the positions of all points.
+        candidates: Sensors that might be added. By default gyroscopes on all bodies, encoders of their angles in the
+            plane, and the positions of all points that move, in space of all bodies; or, of a family that tells
+            neither bodies nor points, encoders of all coordinates and speeds.
 
     Raises:
         ArgumentError: An argument cannot be meant.
@@ -174,7 +176,7 @@ def observability(
     blind = np.asarray(own.blind_std)
     names = (
         *mechanism.coordinate_names,
-        *(f"d_{name}" for name in mechanism.coordinate_names),
+        *(f"d_{name}" if name in mechanism.coordinate_names else name for name in mechanism.velocity_names),
         *(force.name for force in model.wandering),
     )
     moves = blind > 1e-9 * np.max(blind)
@@ -197,19 +199,28 @@ def observability(
 
 
 def candidate_sensors(mechanism: AbstractMechanism) -> list[AbstractSensor]:
-    """Sensors that one might think of: of every coordinate, and of every body and free point of a planar mechanism."""
+    """Sensors that one might think of: of every body and free point, or else of every coordinate and velocity."""
     found: list[AbstractSensor] = []
-    if isinstance(mechanism, PlanarMechanism):
-        for body in mechanism.body_names:
+    for body in mechanism.body_names:
+        _, origin = jax.eval_shape(lambda q, body=body: mechanism.body_frame(body, q, 0.0), mechanism.reference)
+        if origin.shape == (2,):
             found.append(Encoder(f"angle of {body}", body=body, sigma=_ANGLE))
             found.append(Gyroscope(f"gyroscope on {body}", body=body, sigma=_RATE))
-        for k, point in enumerate(mechanism.point_names):
-            if k not in mechanism.fixed_points:
-                found.append(Position(f"position of {point}", point=point, sigma=_LENGTH))
-    else:
-        for name in mechanism.coordinate_names:
-            found.append(Encoder(f"encoder of {name}", of=name, sigma=_ANGLE))
-            found.append(Velocity(f"speed of {name}", of=name, sigma=_RATE))
+        else:
+            found.append(Position(f"position of body {body}", body=body, axes=_SPACE, sigma=_LENGTH))
+            found.append(Gyroscope(f"gyroscope on {body}", body=body, axes=_SPACE, sigma=_RATE))
+    for k, point in enumerate(mechanism.point_names):
+        if k not in mechanism.fixed_points:
+            place = jax.eval_shape(lambda q, point=point: mechanism.point_position(point, q), mechanism.reference)
+            found.append(Position(f"position of {point}", point=point, axes=_SPACE[: place.size], sigma=_LENGTH))
+    if found:
+        return found
+    for name, unit in zip(mechanism.coordinate_names, mechanism.coordinate_units, strict=True):
+        if unit in ("m", "rad", "SI"):
+            found.append(Encoder(f"encoder of {name}", of=name, unit=unit.replace("SI", "rad"), sigma=_ANGLE))
+    for name, unit in zip(mechanism.velocity_names, mechanism.velocity_units, strict=True):
+        if unit in ("m/s", "rad/s", "SI"):
+            found.append(Velocity(f"speed of {name}", of=name, unit=unit.replace("SI", "rad/s"), sigma=_RATE))
     return found
 
 

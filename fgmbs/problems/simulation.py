@@ -27,14 +27,14 @@ class Simulation(eqx.Module):
     """Time [s]."""
     q: Float[Array, "*batch steps n"]
     """Coordinates [m, rad]."""
-    dq: Float[Array, "*batch steps n"]
+    dq: Float[Array, "*batch steps nv"]
     """Velocities [m/s, rad/s]."""
-    ddq: Float[Array, "*batch steps n"]
+    ddq: Float[Array, "*batch steps nv"]
     """Accelerations [m/s², rad/s²]."""
     multipliers: Float[Array, "*batch steps m"]
     """Multipliers λ of the constraints [N, N·m per unit of the constraint]."""
-    reactions: Float[Array, "*batch steps n"]
-    """Generalized reaction forces −Φ_qᵀ λ of all constraints on the coordinates [N, N·m]."""
+    reactions: Float[Array, "*batch steps nv"]
+    """Generalized reaction forces −Φ_qᵀ λ of all constraints, along the velocities [N, N·m]."""
     kinetic: Float[Array, "*batch steps"]
     """Kinetic energy [J]."""
     potential: Float[Array, "*batch steps"]
@@ -49,8 +49,8 @@ class Simulation(eqx.Module):
     """Independent coordinates [m, rad], if the motion was integrated in them …"""
     independent: Int[Array, "*batch steps dof"] | None
     """… and which of q they are at each step."""
-    covariance: Float[Array, "*batch steps 3n 3n"] | None
-    """Marginal covariances of (q, dq, ddq) for the noise of the graph, if asked for."""
+    covariance: Float[Array, "*batch steps 3*nv 3*nv"] | None
+    """Marginal covariances of (v, dq, ddq), v local coordinates of q ⊞ v, for the noise of the graph, if asked for."""
     iterations: Int[Array, "*batch steps"]
     """Iterations of the window whose oldest step this was."""
     step_status: Status
@@ -112,7 +112,7 @@ def observe(
     mechanism: AbstractMechanism,
     t: Float[Array, " steps"],
     q: Float[Array, "steps n"],
-    dq: Float[Array, "steps n"],
+    dq: Float[Array, "steps nv"],
 ) -> dict[str, Array]:
     """What follows from a motion, by field name of `Simulation`."""
 

@@ -14,7 +14,6 @@ from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError, Status
 from fgmbs.inputs import AbstractInput, commands, wandering
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.sensors.base import AbstractSensor
 
 
@@ -102,7 +101,7 @@ class SmoothedMotion(eqx.Module):
     commands: Float[Array, "steps nc"]
     """Known forces [N, N·m]."""
     tangents: Float[Array, "steps nx local"]
-    """∂(q, dq, u)/∂δ, δ the local coordinates …"""
+    """∂(q, dq, u)/∂δ, δ the local coordinates, nx = n + nv + nu …"""
     local_covariance: Float[Array, "steps local local"]
     """… and the covariance of these."""
     ddq_std: Float[Array, "steps nv"]
@@ -134,7 +133,7 @@ class SmoothedMotion(eqx.Module):
 
     @property
     def applied_forces(self) -> dict[str, Float[Array, " steps"]]:
-        """Total estimated and known force by the actuator or coordinate it acts on [N, N·m]."""
+        """Total estimated and known force by the actuator or velocity it acts on [N, N·m]."""
         total: dict[str, Array] = {}
         forces = (*wandering(self.inputs), *commands(self.inputs))
         for force, values in zip(forces, jnp.concatenate([self.forces, self.commands], axis=1).T, strict=True):
@@ -143,7 +142,7 @@ class SmoothedMotion(eqx.Module):
 
     @property
     def covariance(self) -> Float[Array, "steps nx nx"]:
-        """Covariance of (q, dq, u) of every step."""
+        """Covariance of (q, dq, u) of every step, the coordinates as they are, however many local ones they have."""
         return jnp.einsum("kxa,kab,kyb->kxy", self.tangents, self.local_covariance, self.tangents)
 
     @property
@@ -169,14 +168,14 @@ class SmoothedMotion(eqx.Module):
         """(χ², its expectation) of each group of residuals."""
         return {group.name: (group.chi2, group.dof) for group in self.groups}
 
-    def joint_forces(self) -> tuple[Float[Array, "steps pins 2"], Float[Array, "steps pins 2"]]:
+    def joint_forces(self) -> tuple[Float[Array, "steps pins d"], Float[Array, "steps pins d"]]:
         """Forces on the bodies at their pins, in the order of `mechanism.pin_names`, and their standard deviations [N].
 
         Raises:
-            ArgumentError: The mechanism is not planar.
+            ArgumentError: The mechanism has no pins.
         """
-        if not isinstance(self.mechanism, PlanarMechanism):
-            raise ArgumentError("joint forces: expected a planar mechanism with pins; this one has none")
+        if not self.mechanism.pin_names:
+            raise ArgumentError("joint forces: expected a mechanism with pins; this one has none")
         return _joint_forces(self)
 
     def report(self) -> str:
@@ -210,7 +209,6 @@ class SmoothedMotion(eqx.Module):
 def _joint_forces(motion: SmoothedMotion):
     mechanism = motion.mechanism.evaluated()
     forcing = tuple(force.on for force in (*wandering(motion.inputs), *commands(motion.inputs)))
-    assert isinstance(mechanism, PlanarMechanism)
     # Command of each actuator: the sum of the forces on it.
     select = jnp.asarray([[float(on == name) for on in forcing] for name in mechanism.actuator_names], float)
     select = select.reshape(len(mechanism.actuator_names), len(forcing))

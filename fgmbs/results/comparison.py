@@ -8,8 +8,8 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray as xr
 
-_PREFIXES = {"q": "", "dq": "d_", "forces": "force_"}
-"""What stands before a name in a table of known values, by variable."""
+_UNITS = {"q": "unit", "dq": "velocity_unit", "forces": "force_unit"}
+"""Coordinate of the dataset that holds the units, by variable that may be known."""
 
 
 def with_truth(dataset: "xr.Dataset", truth: Mapping[str, np.ndarray]) -> "xr.Dataset":
@@ -18,16 +18,13 @@ def with_truth(dataset: "xr.Dataset", truth: Mapping[str, np.ndarray]) -> "xr.Da
     They are NaN where nothing is known.
 
     Args:
-        truth: Columns `t`, coordinates by name, velocities as `d_NAME`, forces of actuators as `force_NAME`.
+        truth: Columns `t`, coordinates by name, velocities as `d_NAME` where they go by the names of coordinates, else
+            by their own, forces of actuators as `force_NAME`.
     """
     missing = np.full(truth["t"].shape, np.nan)
     known = {}
     for variables in (("q", "dq"), ("forces",)):
-        columns = {
-            variable: [f"{_PREFIXES[variable]}{name}" for name in dataset[dataset[variable].dims[-1]].values]
-            for variable in variables
-            if variable in dataset
-        }
+        columns = {variable: _columns(dataset, variable) for variable in variables if variable in dataset}
         if any(key in truth for keys in columns.values() for key in keys):
             known |= {
                 f"truth_{variable}": (
@@ -40,13 +37,21 @@ def with_truth(dataset: "xr.Dataset", truth: Mapping[str, np.ndarray]) -> "xr.Da
     return dataset.assign(known).assign_coords(truth_t=("truth_step", truth["t"], {"long_name": "time", "units": "s"}))
 
 
+def _columns(dataset: "xr.Dataset", variable: str) -> list[str]:
+    """Names that the columns of a variable have in a table of known values."""
+    names = dataset[dataset[variable].dims[-1]].values
+    if variable == "dq":
+        return [f"d_{name}" if name in dataset.coordinate.values else str(name) for name in names]
+    return [f"force_{name}" if variable == "forces" else str(name) for name in names]
+
+
 def errors(dataset: "xr.Dataset") -> "xr.Dataset":
     """q, dq and forces less the known ones, as far as there are any, at the times that both have."""
     t, t_truth = dataset.t.values, dataset.truth_t.values
     at = np.clip(np.searchsorted(t, t_truth), 1, len(t) - 1)
     at -= t_truth - t[at - 1] < t[at] - t_truth
     common = np.abs(t[at] - t_truth) < 1e-6 * (t[1] - t[0])
-    known = {f"truth_{variable}": variable for variable in _PREFIXES if f"truth_{variable}" in dataset}
+    known = {f"truth_{variable}": variable for variable in _UNITS if f"truth_{variable}" in dataset}
     here = dataset[list(known.values())].isel(step=at[common])
     truth = dataset[list(known)].isel(truth_step=common).drop_vars("truth_t")
     return here - truth.rename(known | {"truth_step": "step"})
@@ -59,11 +64,11 @@ def rmse(dataset: "xr.Dataset") -> dict[str, float]:
     """
     found = {}
     for key, error in errors(dataset).data_vars.items():
-        units = dataset["force_unit" if key == "forces" else "unit"].values
+        units = dataset[_UNITS[str(key)]].values
         for unit in dict.fromkeys(units):
             square = error.values[:, units == unit] ** 2
             if not np.isnan(square).all():
-                found[f"{key} [{unit}{'/s' * (key == 'dq')}]"] = float(np.sqrt(np.nanmean(square)))
+                found[f"{key} [{unit}]"] = float(np.sqrt(np.nanmean(square)))
     return found
 
 

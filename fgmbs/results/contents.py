@@ -1,20 +1,18 @@
-"""What datasets of all results have in common: units, statuses, versions, the drawing of a planar mechanism."""
+"""What datasets of all results have in common: names and units, statuses, versions, the mechanism."""
 
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.errors import Status
-from fgmbs.io.load import to_yaml
-from fgmbs.io.schema import CoordinateActuatorDescription, MotionDescription, PointsActuatorDescription
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
 
 STATUSES = (
     *("running", "converged", "stalled", "iteration_limit", "non_finite", "not_assembled"),
@@ -23,8 +21,8 @@ STATUSES = (
 """Meaning of the numbers in `status` and `step_status`."""
 
 FLAGS = {"flag_values": np.arange(len(STATUSES)), "flag_meanings": " ".join(STATUSES)}
-FORCES = {"m": "N", "rad": "N m", "SI": "SI"}
-"""Unit of the force on a coordinate, by unit of that."""
+_FORCES = {"m/s": "N", "rad/s": "N m"}
+"""Unit of the force along a velocity, by unit of that."""
 
 
 class Contents(NamedTuple):
@@ -39,30 +37,36 @@ def attributes(long_name: str, units: str) -> dict[str, str]:
     return {"long_name": long_name, "units": units}
 
 
-def all_of(units: list[str], rate: str = "") -> str:
-    """The different ones of some units, each per second or per second squared with rate "/s" or "/s²"."""
-    return ", ".join(f"{unit}{rate}" for unit in dict.fromkeys(units))
+def all_of(units: Sequence[str]) -> str:
+    """The different ones of some units."""
+    return ", ".join(dict.fromkeys(units))
 
 
-def coordinate_units(mechanism: AbstractMechanism) -> list[str]:
-    """Unit of each coordinate: angles come last; those of a mechanism of the user's own are not told."""
-    if not isinstance(mechanism, PlanarMechanism):
-        return ["SI"] * mechanism.n
-    angles = len(mechanism.description.relative_coordinates)
-    return ["m"] * (mechanism.n - angles) + ["rad"] * angles
+def per_second(unit: str) -> str:
+    """Unit of an acceleration, by that of the velocity."""
+    return unit.replace("/s", "/s²")
+
+
+def force_units(mechanism: AbstractMechanism) -> list[str]:
+    """Unit of the force along each velocity."""
+    return [_FORCES.get(unit, "SI") for unit in mechanism.velocity_units]
 
 
 def force_unit(mechanism: AbstractMechanism, on: str) -> str:
-    """Unit of a force on an actuator or coordinate."""
-    actuators = mechanism.actuator_names
-    if on in mechanism.coordinate_names and on not in actuators:
-        return FORCES[coordinate_units(mechanism)[mechanism.coordinate_names.index(on)]]
-    if not isinstance(mechanism, PlanarMechanism):
-        return "SI"
-    actuator = mechanism.description.actuators[actuators.index(on)]
-    if isinstance(actuator, CoordinateActuatorDescription):
-        return FORCES[coordinate_units(mechanism)[mechanism.coordinate_names.index(actuator.coordinate)]]
-    return "N" if isinstance(actuator, PointsActuatorDescription) else "N m"
+    """Unit of a force on an actuator or along a velocity."""
+    if on in mechanism.actuator_names:
+        return mechanism.actuator_units[mechanism.actuator_names.index(on)]
+    return force_units(mechanism)[mechanism.velocity_names.index(on)]
+
+
+def names_of_q_and_dq(mechanism: AbstractMechanism) -> dict[str, Any]:
+    """Coordinates of a dataset: what q, and what dq and all that goes with it are of, with their units."""
+    return {
+        "coordinate": list(mechanism.coordinate_names),
+        "unit": ("coordinate", list(mechanism.coordinate_units)),
+        "velocity": list(mechanism.velocity_names),
+        "velocity_unit": ("velocity", list(mechanism.velocity_units)),
+    }
 
 
 def codes(status: Status) -> np.ndarray:
@@ -83,39 +87,47 @@ def versions() -> dict[str, str]:
     return {f"{name}_version": number for name, number in found.items()}
 
 
-def planar(mechanism: PlanarMechanism, q: jax.Array, step: tuple[str, ...]) -> Contents:
-    """Parameters, points and bodies of a planar mechanism."""
-    description = mechanism.description
-    parameters = list(mechanism.parameters)
-    values = np.stack([np.asarray(mechanism.parameters[name]) for name in parameters], axis=-1)
-    bodies = dict(zip(mechanism.body_names, mechanism.body_points, strict=True))
-    return Contents(
-        {
-            "parameters": ((*step[:-1], "parameter"), values, attributes("parameters of the mechanism", "SI")),
-            "position": (
-                (*step, "point", "axis"),
-                _positions(mechanism, q),
-                attributes("positions of the points", "m"),
-            ),
-        },
-        {
-            "parameter": parameters,
+def of_mechanism(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array, step: tuple[str, ...]) -> Contents:
+    """Parameters, points and bodies of a mechanism, as far as its family tells."""
+    batch = t.shape[:-1]
+    names, columns = [], [np.zeros((*batch, 0))]
+    for name, value in mechanism.physical_parameters().items():
+        value = np.asarray(value)
+        names += [name + "".join(f"[{i}]" for i in place) for place in np.ndindex(value.shape[len(batch) :])]
+        columns.append(value.reshape(*batch, -1))
+    variables: dict[str, Any] = {
+        "parameters": (
+            (*step[:-1], "parameter"),
+            np.concatenate(columns, axis=-1),
+            attributes("parameters of the mechanism", "SI"),
+        )
+    }
+    coordinates: dict[str, Any] = {"parameter": names}
+    if mechanism.point_names:
+        position = _along(lambda mechanism, q, t: mechanism.point_positions(q), mechanism, q, t)
+        variables["position"] = ((*step, "point", "axis"), position, attributes("positions of the points", "m"))
+        coordinates |= {
             "point": list(mechanism.point_names),
             "fixed": ("point", np.isin(np.arange(len(mechanism.point_names)), mechanism.fixed_points)),
-            "axis": ["x", "y"],
-        },
-        {
-            "mechanism": to_yaml(description),
-            "name": description.name or "mechanism",
-            "bodies": json.dumps(bodies),
-            "driven": int(any(isinstance(c, MotionDescription) for c in description.constraints)),
-        },
-    )
+            "axis": list("xyz"[: position.shape[-1]]),
+        }
+    bodies = dict(zip(mechanism.body_names, mechanism.body_points, strict=True))
+    attrs = {"name": mechanism.title, "bodies": json.dumps(bodies), "driven": int(_driven(mechanism, q, t))}
+    if mechanism.source is not None:
+        attrs["mechanism"] = mechanism.source
+    return Contents(variables, coordinates, attrs)
 
 
-def _positions(mechanism: PlanarMechanism, q: jax.Array) -> np.ndarray:
-    """Positions of all points at every step of every member [m]."""
-    function: Callable = lambda mechanism, q: jax.vmap(mechanism.point_positions)(q)  # noqa: E731
-    for _ in range(q.ndim - 2):
-        function = eqx.filter_vmap(function)
-    return np.asarray(eqx.filter_jit(function)(mechanism, q))
+def _driven(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> bool:
+    """Whether constraints prescribe a motion: Φ_t is not 0 everywhere."""
+    still = jnp.zeros(mechanism.nv, q.dtype)
+    Phi_t = _along(lambda mechanism, q, t: mechanism.constraint_rate(q, still, t), mechanism, q, t)
+    return bool(np.any(np.abs(Phi_t) > 0))
+
+
+def _along(function: Callable, mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> np.ndarray:
+    """function(mechanism, q, t) at every step of every member."""
+    every: Callable = lambda mechanism, q, t: jax.vmap(lambda q, t: function(mechanism, q, t))(q, t)  # noqa: E731
+    for _ in t.shape[:-1]:
+        every = eqx.filter_vmap(every)
+    return np.asarray(eqx.filter_jit(every)(mechanism, q, t))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
+from fgmbs.errors import ArgumentError
 from fgmbs.io.load import parse_mechanism
 from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.problems.driven_motion import DrivenMotion
@@ -14,14 +15,15 @@ from fgmbs.problems.simulation import Simulation
 from fgmbs.problems.smoothed_motion import SmoothedMotion
 from fgmbs.results.contents import (
     FLAGS,
-    FORCES,
     Contents,
     all_of,
     attributes,
     codes,
-    coordinate_units,
     force_unit,
-    planar,
+    force_units,
+    names_of_q_and_dq,
+    of_mechanism,
+    per_second,
     versions,
     worst_text,
 )
@@ -47,8 +49,7 @@ def to_dataset(
     else:
         parts = [_motion(result, step)]
         parts.append(_simulation(result, step) if isinstance(result, Simulation) else _driven_motion(result, step))
-    if isinstance(result.mechanism, PlanarMechanism):
-        parts.append(planar(result.mechanism, result.q, step))
+    parts.append(of_mechanism(result.mechanism, result.q, result.t, step))
     variables, coordinates, attrs = ({k: v for part in parts for k, v in part[i].items()} for i in range(3))
     attrs = {"config": json.dumps(dict(config or {}))} | versions() | attrs
     return xr.Dataset(
@@ -64,15 +65,21 @@ def to_dataset(
 def _motion(result: Simulation | DrivenMotion, step: tuple[str, ...]) -> Contents:
     """What every motion has."""
     mechanism = result.mechanism
-    units = coordinate_units(mechanism)
-    force = all_of([FORCES[unit] for unit in units])
-    note = {"note": "the unit of each coordinate stands in the variable `unit`"}
+    units, rates, forces = mechanism.coordinate_units, mechanism.velocity_units, force_units(mechanism)
+    note, rate_note = (
+        {"note": f"the unit of each {kind} stands in the variable `{variable}`"}
+        for kind, variable in (("coordinate", "unit"), ("velocity", "velocity_unit"))
+    )
     variables = {
         "q": ((*step, "coordinate"), result.q, attributes("coordinates", all_of(units)) | note),
-        "dq": ((*step, "coordinate"), result.dq, attributes("velocities", all_of(units, "/s"))),
-        "ddq": ((*step, "coordinate"), result.ddq, attributes("accelerations", all_of(units, "/s²"))),
+        "dq": ((*step, "velocity"), result.dq, attributes("velocities", all_of(rates)) | rate_note),
+        "ddq": ((*step, "velocity"), result.ddq, attributes("accelerations", per_second(all_of(rates)))),
         "multipliers": ((*step, "constraint"), result.multipliers, attributes("multipliers", "N, N m per constraint")),
-        "reactions": ((*step, "coordinate"), result.reactions, attributes("generalized reaction forces", force)),
+        "reactions": (
+            (*step, "velocity"),
+            result.reactions,
+            attributes("generalized reaction forces", all_of(forces)),
+        ),
         "kinetic": (step, result.kinetic, attributes("kinetic energy", "J")),
         "potential": (step, result.potential, attributes("potential energy", "J")),
         "power": (step, result.power, attributes("power of forces without potential, but for actuators", "W")),
@@ -86,8 +93,7 @@ def _motion(result: Simulation | DrivenMotion, step: tuple[str, ...]) -> Content
     }
     coordinates = {
         "t": (step, result.t, attributes("time", "s")),
-        "coordinate": list(mechanism.coordinate_names),
-        "unit": ("coordinate", units),
+        **names_of_q_and_dq(mechanism),
         "constraint": list(mechanism.constraint_names),
     }
     return Contents(variables, coordinates, {"status": worst_text(result.status)})
@@ -100,7 +106,7 @@ def _simulation(result: Simulation, step: tuple[str, ...]) -> Contents:
     }
     coordinates: dict[str, Any] = {}
     if result.z is not None and result.independent is not None:
-        kinds = all_of(coordinate_units(result.mechanism))
+        kinds = all_of(result.mechanism.coordinate_units)
         variables["z"] = ((*step, "freedom"), result.z, attributes("independent coordinates", kinds))
         variables["independent"] = (
             (*step, "freedom"),
@@ -108,19 +114,20 @@ def _simulation(result: Simulation, step: tuple[str, ...]) -> Contents:
             {"long_name": "which of the coordinates are independent"},
         )
     if result.covariance is not None:
-        axis = [f"{dot}{name}" for dot in ("", "d ", "dd ") for name in result.coordinate_names]
+        axis = [f"{dot}{name}" for dot in ("", "d ", "dd ") for name in result.mechanism.velocity_names]
         coordinates = {"state": axis, "state_": axis}
         variables["covariance"] = (
             (*step, "state", "state_"),
             result.covariance,
-            attributes("covariance of (q, dq, ddq)", "products of the units of q, dq and ddq"),
+            attributes("covariance of (q, dq, ddq)", "products of the units of q, dq and ddq")
+            | {"note": "that of q is of the local coordinates v of q ⊞ v, which go by the names of the velocities"},
         )
     return Contents(variables, coordinates, {})
 
 
 def _driven_motion(result: DrivenMotion, step: tuple[str, ...]) -> Contents:
     """Forces and what was desired. The units of single actuators and desired coordinates stand in coordinates."""
-    units = np.array(coordinate_units(result.mechanism))
+    units = np.array(result.mechanism.coordinate_units)
     forces = [force_unit(result.mechanism, motor.name) for motor in result.motors]
     force = all_of(forces)
     variables = {
@@ -157,7 +164,7 @@ def _driven_motion(result: DrivenMotion, step: tuple[str, ...]) -> Contents:
             ),
         }
     if result.joint_forces is not None:
-        coordinates["pin"] = list(result.joint_names)
+        coordinates |= {"pin": list(result.joint_names), "axis": list("xyz"[: result.joint_forces.shape[-1]])}
         variables["joint_forces"] = (
             (*step, "pin", "axis"),
             result.joint_forces,
@@ -174,7 +181,14 @@ def _driven_motion(result: DrivenMotion, step: tuple[str, ...]) -> Contents:
 
 
 def mechanism_of(dataset: "xr.Dataset") -> PlanarMechanism:
-    """The mechanism of a dataset without batch dimensions, with the parameters it was simulated with."""
+    """The mechanism of a dataset without batch dimensions, with the parameters it was simulated with.
+
+    Raises:
+        ArgumentError: It was none that a file describes.
+    """
+    if "mechanism" not in dataset.attrs:
+        name = dataset.attrs["name"]
+        raise ArgumentError(f"dataset: expected a mechanism that a file describes; found {name}, which none does")
     mechanism = PlanarMechanism.from_description(parse_mechanism(dataset.attrs["mechanism"], source="results"))
     values = dataset["parameters"]
     pairs = zip(values.parameter.values, values.values, strict=True)

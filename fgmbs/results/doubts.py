@@ -94,10 +94,10 @@ def _calibration(dataset: "xr.Dataset") -> Iterator[str]:
 
 
 def _bands(dataset: "xr.Dataset") -> Iterator[str]:
-    for variable, axis, unit, suffix in (
-        ("q", "coordinate", "unit", ""),
-        ("dq", "coordinate", "unit", "/s"),
-        ("forces", "force", "force_unit", ""),
+    for variable, axis, unit in (
+        ("q", "coordinate", "unit"),
+        ("dq", "velocity", "velocity_unit"),
+        ("forces", "force", "force_unit"),
     ):
         if variable not in dataset:
             continue
@@ -111,8 +111,8 @@ def _bands(dataset: "xr.Dataset") -> Iterator[str]:
             wide &= typical > _EXACT * np.max(typical, initial=0.0)
             many = f" in recording {number}" * (int(dataset.recording.max()) > 0)
             for k in np.flatnonzero(wide):
-                name, of = dataset[axis].values[k], f"{dataset[unit].values[k]}{suffix}"
-                what = f"velocity of {name}" if variable == "dq" else name
+                name, of = dataset[axis].values[k], dataset[unit].values[k]
+                what = f"velocity of {name}" if variable == "dq" and name in dataset.coordinate.values else name
                 yield (
                     f"{what}{many}: hardly observed: its band is ±{2 * typical[k]:.2g} {of} where it changes by "
                     f"{moved[k]:.2g} {of}"

@@ -8,7 +8,6 @@ import numpy as np
 
 from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.problems.smoothed_motion import Group, SmoothedMotion
 from fgmbs.results.contents import (
     FLAGS,
@@ -16,8 +15,9 @@ from fgmbs.results.contents import (
     all_of,
     attributes,
     codes,
-    coordinate_units,
     force_unit,
+    names_of_q_and_dq,
+    per_second,
     worst_text,
 )
 from fgmbs.sensors.base import AbstractSensor
@@ -27,7 +27,6 @@ def estimate(motion: SmoothedMotion) -> Contents:
     """Everything that an estimate tells; standard deviations are named as what they belong to, with `_std`."""
     parts = [_motion(motion), _forces(motion), _groups(motion), _sensors(motion), _calibration(motion), _start(motion)]
     attrs = {
-        "name": "mechanism",  # a planar one tells its own
         "status": worst_text(motion.status),
         "notes": json.dumps(motion.notes, ensure_ascii=False),
     }
@@ -36,10 +35,10 @@ def estimate(motion: SmoothedMotion) -> Contents:
 
 
 def _motion(motion: SmoothedMotion) -> Contents:
-    units = coordinate_units(motion.mechanism)
-    variables = {}
-    for name, rate, what in (("q", "", "coordinates"), ("dq", "/s", "velocities"), ("ddq", "/s²", "accelerations")):
-        variables |= _with_std(motion, name, name, "coordinate", what, all_of(units, rate))
+    rates = all_of(motion.mechanism.velocity_units)
+    variables = _with_std(motion, "q", "q", "coordinate", "coordinates", all_of(motion.mechanism.coordinate_units))
+    variables |= _with_std(motion, "dq", "dq", "velocity", "velocities", rates)
+    variables |= _with_std(motion, "ddq", "ddq", "velocity", "accelerations", per_second(rates))
     variables |= _with_std(motion, "multipliers", "lambda_", "constraint", "multipliers", "N, N m per constraint")
     variables |= {
         "status": ((), codes(motion.status), FLAGS),
@@ -51,8 +50,7 @@ def _motion(motion: SmoothedMotion) -> Contents:
     coordinates = {
         "t": ("step", motion.t, attributes("time", "s")),
         "recording": ("step", motion.recording, {"long_name": "number of the recording"}),
-        "coordinate": list(motion.mechanism.coordinate_names),
-        "unit": ("coordinate", units),
+        **names_of_q_and_dq(motion.mechanism),
         "constraint": list(motion.mechanism.constraint_names),
     }
     return Contents(variables, coordinates, {})
@@ -76,14 +74,14 @@ def _forces(motion: SmoothedMotion) -> Contents:
         units = [force_unit(mechanism, force.on) for force in known]
         variables["commands"] = (("step", "command"), motion.commands, attributes("known forces", all_of(units)))
         coordinates |= {"command": list(motion.command_names), "command_unit": ("command", units)}
-    if isinstance(mechanism, PlanarMechanism):
+    if mechanism.pin_names:
         along, what = ("step", "pin", "axis"), "force on each body at each of its points"
         values, std = motion.joint_forces()
         variables |= {
             "joint_forces": (along, values, attributes(what, "N")),
             "joint_forces_std": (along, std, attributes(f"standard deviations of the {what}", "N")),
         }
-        coordinates["pin"] = list(mechanism.pin_names)
+        coordinates |= {"pin": list(mechanism.pin_names), "axis": list("xyz"[: values.shape[-1]])}
     return Contents(variables, coordinates, {})
 
 
@@ -199,7 +197,7 @@ def _start(motion: SmoothedMotion) -> Contents:
             "start_q": (
                 ("start", "coordinate"),
                 places,
-                attributes("coordinates of each start", all_of(coordinate_units(motion.mechanism))),
+                attributes("coordinates of each start", all_of(motion.mechanism.coordinate_units)),
             ),
         },
         {},

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgmbs.io import schema
 from fgmbs.kinematics import assemble, mobility
-from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.results.comparison import energy_drift, rmse
 
 if TYPE_CHECKING:
@@ -69,14 +68,17 @@ def driven_summary(dataset: "xr.Dataset", seconds: float | None = None) -> str:
     return aligned(lines)
 
 
-def mechanism_summary(mechanism: PlanarMechanism) -> str:
+def mechanism_summary(mechanism: AbstractMechanism) -> str:
     """Coordinates, actuators, degrees of freedom, redundant constraints and the assembled pose."""
     q = assemble(mechanism)
     found = mobility(mechanism, q)
     redundant = [mechanism.constraint_names[row] for row in found.redundant_rows]
+    velocities = "" if mechanism.is_vector_space else f"nv = {mechanism.nv} velocities, "
+    effects = zip(mechanism.actuator_names, mechanism.actuator_effects, strict=True)
+    actuators = [f"{name} ({effect})" if effect else name for name, effect in effects]
     lines = [
-        f"n = {mechanism.n} coordinates, m = {mechanism.m} constraints",
-        f"actuators: {', '.join(_actuators(mechanism)) or 'none'}",
+        f"n = {mechanism.n} coordinates, {velocities}m = {mechanism.m} constraints",
+        f"actuators: {', '.join(actuators) or 'none'}",
         f"dof = {found.dof}, rank {mechanism.m - len(redundant)} of {mechanism.m} constraints",
         *(f"redundant: {name} follows from the constraints before it" for name in redundant),
     ]
@@ -88,23 +90,6 @@ def mechanism_summary(mechanism: PlanarMechanism) -> str:
     for name, value, reference in zip(mechanism.coordinate_names, np.asarray(q), drawn, strict=True):
         lines.append(f"  {name:<14} {value:>14.9g}   {value - reference:+.1e}")
     return "\n".join(lines)
-
-
-def _actuators(mechanism: PlanarMechanism) -> list[str]:
-    """What each actuator does."""
-    texts = []
-    for name, actuator in zip(mechanism.actuator_names, mechanism.description.actuators, strict=True):
-        match actuator:
-            case schema.AngleActuatorDescription(angle=angle):
-                does = f"torque on {angle}"
-            case schema.CoordinateActuatorDescription(coordinate=coordinate):
-                does = f"force on {coordinate}"
-            case schema.PointsActuatorDescription(points=points):
-                does = f"force between {' and '.join(mechanism.point_names[point] for point in points)}"
-            case schema.BodyActuatorDescription(body=body):
-                does = f"torque on {mechanism.body_names[body]}"
-        texts.append(f"{name} ({does})")
-    return texts
 
 
 def mechanism_line(dataset: "xr.Dataset") -> str:

@@ -34,8 +34,8 @@ class Accelerometer(AbstractSensor):
         Args:
             name: Its name.
             body: Body that it is fixed to.
-            at: Where, in the frame of the body; by default its first point [m].
-            axes: Axes of the body that it reads, as ("x", "y") or ("-y",).
+            at: Where, in the frame of the body; by default its origin [m].
+            axes: Axes of the body that it reads, as ("x", "y"), ("-y",) or, in space, ("x", "y", "z").
             **options: What all sensors take, see `ChannelOptions`.
 
         Raises:

@@ -29,7 +29,7 @@ class Reading(eqx.Module):
     lambda_: Constraints | None
     """Multipliers of the constraints, for sensors of order 3."""
     forces: Mapping[str, Scalar]
-    """Total force by name of the actuator or coordinate it acts on; 0 for a name that is not there [N, N·m]."""
+    """Total force by name of the actuator or velocity it acts on; 0 for a name that is not there [N, N·m]."""
     t: Scalar
     """Time [s]."""
 
@@ -104,7 +104,7 @@ class AbstractSensor(eqx.Module):
 
     @property
     def misalignment(self) -> Array | Unknown | None:
-        """Angle by which the axes of the sensor are turned [rad]."""
+        """Angle, or rotation vector of three axes, by which the axes of the sensor are turned [rad]."""
         return self._calibration("misalignment")
 
     def _calibration(self, key: str) -> Array | Unknown | None:
@@ -116,7 +116,8 @@ class AbstractSensor(eqx.Module):
 
     @property
     def unknowns(self) -> dict[str, Unknown]:
-        """Calibration numbers to be estimated, by name; the bias has one for each row, the others are scalars."""
+        """Calibration numbers to be estimated, by name: one of the bias for each row, three of the misalignment of
+        three axes; the others are scalars."""
         return self.channel.unknowns
 
     def noise_sigma(self) -> Float[Array, " rows"]:
@@ -136,8 +137,7 @@ class AbstractSensor(eqx.Module):
         """
         y, numbers = self.ideal(mechanism, reading), self.channel.calibration(calibration)
         if "misalignment" in numbers:
-            c, s = jnp.cos(numbers["misalignment"]), jnp.sin(numbers["misalignment"])
-            y = jnp.stack([c * y[0] + s * y[1], c * y[1] - s * y[0]])
+            y = turned_back(y, numbers["misalignment"])
         if "gain" in numbers:
             y = numbers["gain"] * y
         return y + numbers["bias"] if "bias" in numbers else y
@@ -174,23 +174,35 @@ def wrapped(angle: Float[Array, "*rows"]) -> Float[Array, "*rows"]:
     return angle - 2 * jnp.pi * jnp.round(angle / (2 * jnp.pi))
 
 
-def rate(mechanism: AbstractMechanism, reading: Reading, function: Callable[[Coordinates, Scalar], Any]) -> Any:
+def turned_back(y: Float[Array, " rows"], by: Float[Array, "*angles"]) -> Float[Array, " rows"]:
+    """R(by)ᵀ y: two components turned by an angle, three by a rotation vector [rad]."""
+    if y.shape[0] == 2:
+        c, s = jnp.cos(by), jnp.sin(by)
+        return jnp.stack([c * y[0] + s * y[1], c * y[1] - s * y[0]])
+    square = by @ by
+    small = square < 1e-6  # where the next terms of the series are below rounding
+    angle = jnp.sqrt(jnp.where(small, 1.0, square))
+    a = jnp.where(small, 1 - square / 6 + square**2 / 120, jnp.sin(angle) / angle)
+    b = jnp.where(small, 1 / 2 - square / 24 + square**2 / 720, 2 * (jnp.sin(angle / 2) / angle) ** 2)
+    across = jnp.cross(by, y)
+    return y - a * across + b * jnp.cross(by, across)
+
+
+def rate(mechanism: AbstractMechanism, reading: Reading, function: Callable[[Coordinates, Scalar], Array]) -> Any:
     """Value and time derivative of function(q, t) along the motion."""
-    return _along(mechanism, reading, function)(jnp.zeros_like(reading.q[0]))
+    return mechanism.rate(function, reading.q, reading.dq, reading.t)
 
 
-def second_rate(mechanism: AbstractMechanism, reading: Reading, function: Callable[[Coordinates, Scalar], Any]) -> Any:
+def second_rate(
+    mechanism: AbstractMechanism, reading: Reading, function: Callable[[Coordinates, Scalar], Array]
+) -> Any:
     """Value, first and second time derivative of function(q, t) along the motion."""
-    start = jnp.zeros_like(reading.q[0])
-    (value, first), (_, second) = jax.jvp(_along(mechanism, reading, function), (start,), (jnp.ones_like(start),))
-    return value, first, second
-
-
-def _along(mechanism: AbstractMechanism, reading: Reading, function: Callable) -> Callable:
-    """s seconds later, as far as the reading tells: value of the function and its time derivative."""
+    zero = jnp.zeros_like(reading.q[0])
 
     def later(s):
-        v = s * reading.dq if reading.ddq is None else s * reading.dq + s**2 / 2 * reading.ddq
-        return function(mechanism.retract(reading.q, v), reading.t + s)
+        # The derivative of the first rate along dq/dt = E dq, d(dq)/dt = ddq: that of `retract` is needed at 0 only.
+        q = mechanism.retract(reading.q, s * reading.dq)
+        return mechanism.rate(function, q, reading.dq + s * reading.ddq, reading.t + s)
 
-    return lambda s: jax.jvp(later, (s,), (jnp.ones_like(s),))
+    (value, first), (_, second) = jax.jvp(later, (zero,), (jnp.ones_like(zero),))
+    return value, first, second

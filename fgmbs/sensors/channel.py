@@ -34,7 +34,7 @@ class ChannelOptions(TypedDict, total=False):
     sigma: Required[Numbers]
     """Standard deviation of the noise, one number or one for each row, in the unit of the reading."""
     columns: str | Sequence[str] | None
-    """Signal of the recording for each row; by default the name, for two rows NAME.x and NAME.y."""
+    """Signal of the recording for each row; by default the name, for several rows NAME.x, NAME.y, NAME.z."""
     bias: Numbers | Unknown | None
     """Added to every reading, one number or one for each row."""
     gain: Numbers | Unknown | None
@@ -42,7 +42,8 @@ class ChannelOptions(TypedDict, total=False):
     delay: Numbers | Unknown | None
     """How much later than it happens a value is stamped [s]."""
     misalignment: Numbers | Unknown | None
-    """How far a sensor of two axes is turned from where it is meant to be, from its first axis to its second [rad]."""
+    """How far a sensor of two axes is turned from where it is meant to be, from its first axis to its second; of one of
+    three axes the rotation vector in these, three numbers or one for all [rad]."""
     resolution: Numbers
     """Step of the readings, in their unit; 0 for fine ones."""
     loss: AbstractLoss | None
@@ -85,12 +86,13 @@ class Channel(eqx.Module):
             self.resolution = _fitting("resolution", jnp.asarray(finite("resolution", resolution), dtype=float), ())
             if not isinstance(self.resolution, Tracer) and self.resolution < 0:
                 raise ArgumentError(f"resolution: expected a positive number or 0; found {float(self.resolution):g}")
-            if misalignment is not None and rows != 2:
-                raise ArgumentError("misalignment: only for sensors of two axes; this one has one row")
+            if misalignment is not None and rows not in (2, 3):
+                found = "one row" if rows == 1 else f"{rows} rows"
+                raise ArgumentError(f"misalignment: only for sensors of two axes or three; this one has {found}")
             known, unknowns = {}, {}
             given = {"bias": bias, "gain": gain, "delay": delay, "misalignment": misalignment}
             for key, value in given.items():
-                shape = (rows,) if key == "bias" else ()
+                shape = (rows,) if key == "bias" or (key == "misalignment" and rows == 3) else ()
                 if isinstance(value, Unknown):
                     unknowns[key] = _shaped(key, value, shape)
                 elif value is not None:
@@ -114,7 +116,7 @@ class Channel(eqx.Module):
 
 def _columns(name: str, rows: int, columns: str | Sequence[str] | None) -> tuple[str, ...]:
     if columns is None:
-        return (name,) if rows == 1 else (f"{name}.x", f"{name}.y")
+        return (name,) if rows == 1 else tuple(f"{name}.{axis}" for axis in ("xyz" if rows < 4 else range(rows)))[:rows]
     columns = (columns,) if isinstance(columns, str) else tuple(columns)
     if len(columns) != rows or not all(isinstance(column, str) for column in columns):
         raise ArgumentError(f"columns: expected {rows} name{'s' * (rows > 1)}; found {columns!r}")

@@ -6,7 +6,6 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fgmbs.constraints.plane import dot
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor, Reading
@@ -42,6 +41,6 @@ class Distance(AbstractSensor):
 
     def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, "1"]:
         a, b = (mechanism.point_position(point, reading.q) for point in self.between)
-        square = dot(b - a, b - a)
+        square = jnp.sum((b - a) ** 2)
         # Derivative 0, not NaN, where the points meet.
         return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)[None]

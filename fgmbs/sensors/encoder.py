@@ -7,10 +7,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError
+from fgmbs.kinematics.names import coordinate_index
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor, Reading
 from fgmbs.sensors.channel import Channel, ChannelOptions, Unknown
-from fgmbs.sensors.coordinates import place_of
+from fgmbs.sensors.coordinates import check_unit
+from fgmbs.sensors.places import about, checked_axes
 
 _ANY_OFFSET = 1e3
 """Standard deviation of the offset of an incremental encoder, beyond any it can have [rad, m]."""
@@ -29,7 +31,9 @@ class Encoder(AbstractSensor):
     body: str | None = eqx.field(static=True)
     """… or body, the angle of whose frame it reads …"""
     relative_to: str | None = eqx.field(static=True)
-    """… from that of another body; None is the ground."""
+    """… from that of another body; None is the ground …"""
+    axis: str = eqx.field(static=True)
+    """… about this axis of both."""
     incremental: bool = eqx.field(static=True)
     unit: str = eqx.field(static=True)
     order: ClassVar[int] = 0
@@ -41,6 +45,7 @@ class Encoder(AbstractSensor):
         of: str | None = None,
         body: str | None = None,
         relative_to: str | None = None,
+        axis: str = "z",
         incremental: bool = False,
         unit: str = "rad",
         **options: Unpack[ChannelOptions],
@@ -50,8 +55,10 @@ class Encoder(AbstractSensor):
         Args:
             name: Its name.
             of: Coordinate that it reads; or
-            body: body whose angle it reads, from the x axis of the ground or of the body `relative_to`.
+            body: body whose angle it reads, from the frame of the ground or of the body `relative_to`.
             relative_to: See there.
+            axis: Axis of the joint, one of both frames, as "x" or "-z"; in the plane "z". Of a rotation that is not
+                about it, what is read is its part about the axis.
             incremental: It counts from where it was switched on.
             unit: "m" for a coordinate that is a length.
             **options: What all sensors take, see `ChannelOptions`.
@@ -76,6 +83,7 @@ class Encoder(AbstractSensor):
             options = {**options, "bias": Unknown(sigma=_ANY_OFFSET)}
         self.channel = Channel(name, 1, **options)
         self.of, self.body, self.relative_to = of, body, relative_to
+        (self.axis,) = checked_axes(name, (axis,))
         self.incremental, self.unit = incremental, unit
 
     @property
@@ -89,8 +97,12 @@ class Encoder(AbstractSensor):
 
     def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, "1"]:
         if self.of is not None:
-            return reading.q[place_of(mechanism, self.of, self.unit)][None]
-        rotation, _ = mechanism.body_frame(str(self.body), reading.q, reading.t)
+            place = coordinate_index(mechanism, self.of, "of")
+            check_unit(self.of, self.unit, mechanism.coordinate_units[place])
+            return reading.q[place][None]
+        R, _ = mechanism.body_frame(str(self.body), reading.q, reading.t)
         if self.relative_to is not None:
-            rotation = mechanism.body_frame(self.relative_to, reading.q, reading.t)[0].T @ rotation
-        return jnp.arctan2(rotation[1, 0], rotation[0, 0])[None]
+            R = mechanism.body_frame(self.relative_to, reading.q, reading.t)[0].T @ R
+        sine = about((self.axis,), R - R.T)  # 2 sin of an angle about the axis
+        cosine = jnp.trace(R) - (jnp.diag(R)["xyz".index(self.axis[-1])] if len(R) == 3 else 0.0)
+        return jnp.arctan2(sine, cosine)

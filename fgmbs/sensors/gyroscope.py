@@ -5,37 +5,40 @@ from typing import ClassVar, Unpack
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from fgmbs.constraints.plane import cross
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor, Reading, rate
 from fgmbs.sensors.channel import Channel, ChannelOptions
+from fgmbs.sensors.places import Axes, about, checked_axes
 
 
 class Gyroscope(AbstractSensor):
-    """Angular velocity of a body of a planar mechanism [rad/s]."""
+    """Angular velocity of a body in its own axes, that of Rᵀ dR/dt [rad/s]."""
 
     channel: Channel
     body: str = eqx.field(static=True)
+    axes: Axes = eqx.field(static=True)
     order: ClassVar[int] = 1
 
-    def __init__(self, name: str, *, body: str, **options: Unpack[ChannelOptions]):
+    def __init__(self, name: str, *, body: str, axes: Axes = ("z",), **options: Unpack[ChannelOptions]):
         """A gyroscope.
 
         Args:
             name: Its name.
             body: Body that it is fixed to.
+            axes: Axes of the body about which it reads, as ("x", "y", "z") in space; in the plane a body turns about z.
             **options: What all sensors take, see `ChannelOptions`.
 
         Raises:
             ArgumentError: An argument that cannot be meant.
         """
-        self.channel = Channel(name, 1, **options)
+        self.axes = checked_axes(name, axes)
+        self.channel = Channel(name, len(self.axes), **options)
         self.body = body
 
     @property
     def units(self) -> tuple[str, ...]:
-        return ("rad/s",)
+        return ("rad/s",) * self.rows
 
-    def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, "1"]:
-        e, de = rate(mechanism, reading, lambda q, t: mechanism.body_frame(self.body, q, t)[0][:, 0])
-        return cross(e, de)[None]
+    def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:
+        R, dR = rate(mechanism, reading, lambda q, t: mechanism.body_frame(self.body, q, t)[0])
+        return about(self.axes, R.T @ dR)

@@ -9,14 +9,13 @@ from jaxtyping import Array, Float
 from fgmbs.errors import ArgumentError
 from fgmbs.io.expressions import nearest
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.sensors.base import AbstractSensor, Reading
 from fgmbs.sensors.channel import Channel, ChannelOptions
 from fgmbs.sensors.places import Axes, along, checked_axes
 
 
 class LoadCell(AbstractSensor):
-    """Force on a body at one of its points by all that meets there, see `PlanarMechanism.joint_forces` [N]."""
+    """Force on a body at one of its points by all that meets there, see `joint_forces` of the mechanism [N]."""
 
     channel: Channel
     pin: str = eqx.field(static=True)
@@ -55,13 +54,11 @@ class LoadCell(AbstractSensor):
         return ("N",) * self.rows
 
     def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:
-        if not isinstance(mechanism, PlanarMechanism):
-            raise ArgumentError(f"pin: expected a planar mechanism; found {type(mechanism).__name__}")
-        if self.pin not in mechanism.pin_names:
-            raise ArgumentError(f"pin: there is no pin {self.pin!r}{nearest(self.pin, mechanism.pin_names, 'pins')}")
         assert reading.ddq is not None and reading.lambda_ is not None
         u = jnp.array([reading.forces.get(name, 0.0) for name in mechanism.actuator_names], reading.q.dtype)
         forces = mechanism.joint_forces(reading.q, reading.dq, reading.ddq, reading.lambda_, reading.t, u)
+        if self.pin not in mechanism.pin_names:
+            raise ArgumentError(f"pin: there is no pin {self.pin!r}{nearest(self.pin, mechanism.pin_names, 'pins')}")
         force = forces[mechanism.pin_names.index(self.pin)]
         if self.frame == "body":
             rotation, _ = mechanism.body_frame(self.pin.split("@")[0], reading.q, reading.t)

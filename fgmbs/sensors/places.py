@@ -5,12 +5,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError
+from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.trajectories.arguments import Numbers, finite
 from fgmbs.typing import Coordinates, Scalar
 
 Axes = tuple[str, ...]
-"""What each row reads: "x", "y", or "-x", "-y" for the other direction."""
+"""What each row reads: "x", "y", "z", or "-x", "-y", "-z" for the other direction."""
 
 
 class Place(eqx.Module):
@@ -18,14 +19,22 @@ class Place(eqx.Module):
 
     point: str | None = eqx.field(static=True)
     body: str | None = eqx.field(static=True)
-    at: Float[Array, "2"]
-    """In the frame of the body [m]."""
+    at: Float[Array, " d"] | None
+    """In the frame of the body; None is its origin [m]."""
 
-    def position(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, "2"]:
-        """Position, seen from the ground [m]."""
+    def position(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, " d"]:
+        """Position, seen from the ground [m].
+
+        Raises:
+            ArgumentError: There is no such place.
+        """
         if self.point is not None:
             return mechanism.point_position(self.point, q)
         rotation, origin = mechanism.body_frame(str(self.body), q, t)
+        if self.at is None:
+            return origin
+        if self.at.shape != origin.shape:
+            raise ArgumentError(f"at: expected {origin.size} numbers in the frame of the body; found {self.at.size}")
         return origin + rotation @ self.at
 
 
@@ -33,7 +42,7 @@ def place(sensor: str, point: str | None, body: str | None, at: Numbers | None) 
     """The place that arguments of a sensor tell.
 
     Raises:
-        ArgumentError: None or two of them, or `at` without a body, or not two numbers.
+        ArgumentError: None or two of them, or `at` without a body, or neither two nor three numbers.
     """
     if (point is None) == (body is None):
         found = "both" if point is not None else "none"
@@ -41,30 +50,60 @@ def place(sensor: str, point: str | None, body: str | None, at: Numbers | None) 
     if at is not None and body is None:
         raise ArgumentError(f"sensor {sensor!r}: at: only with body; found at={at!r}")
     try:
-        offset = finite("at", (0.0, 0.0) if at is None else at)
+        offset = None if at is None else jnp.asarray(finite("at", at), dtype=float)
     except ArgumentError as error:
         raise ArgumentError(f"sensor {sensor!r}: {error}") from None
-    if offset.shape != (2,):
-        raise ArgumentError(f"sensor {sensor!r}: at: expected (x, y) in the frame of the body; found {at!r}")
-    return Place(point, body, jnp.asarray(offset, dtype=float))
+    if offset is not None and offset.shape not in ((2,), (3,)):
+        expected = "expected (x, y), in space (x, y, z), in the frame of the body"
+        raise ArgumentError(f"sensor {sensor!r}: at: {expected}; found {at!r}")
+    return Place(point, body, offset)
 
 
 def checked_axes(sensor: str, axes: Axes) -> Axes:
     """`axes` as a tuple.
 
     Raises:
-        ArgumentError: Not one or two different axes.
+        ArgumentError: None, two alike, or something else.
     """
     letters = [axis.removeprefix("-") for axis in axes if isinstance(axis, str)]
-    if isinstance(axes, str) or sorted(letters) not in (["x"], ["y"], ["x", "y"]) or len(letters) < len(axes):
+    known = set(letters) <= {"x", "y", "z"} and len(set(letters)) == len(axes) > 0
+    if isinstance(axes, str) or not known:
         raise ArgumentError(
-            f"sensor {sensor!r}: axes: expected one or two of 'x' and 'y', with '-' for the other direction, as in "
-            f"('x', '-y'); found {axes!r}"
+            f"sensor {sensor!r}: axes: expected different ones of 'x', 'y' and 'z', with '-' for the other direction, "
+            f"as in ('x', '-y'); found {axes!r}"
         )
     return tuple(axes)
 
 
-def along(axes: Axes, vector: Float[Array, "2"]) -> Float[Array, " rows"]:
-    """Components of a vector."""
-    components = [vector["xy".index(axis[-1])] for axis in axes]
+def along(axes: Axes, vector: Float[Array, " d"]) -> Float[Array, " rows"]:
+    """Components of a vector.
+
+    Raises:
+        ArgumentError: An axis that there is not in the plane.
+    """
+    if vector.shape == (2,):
+        _refuse(axes, ("x", "y"))
+    return _components(axes, vector)
+
+
+def about(axes: Axes, turning: Float[Array, "d d"]) -> Float[Array, " rows"]:
+    """Components of the vector w whose skew matrix is `turning`, w × v = turning v; in the plane it has z only.
+
+    Raises:
+        ArgumentError: An axis about which nothing turns in the plane.
+    """
+    if turning.shape == (2, 2):
+        _refuse(axes, ("z",))
+        turning = jnp.pad(turning, ((0, 1), (0, 1)))
+    return _components(axes, jnp.stack([turning[2, 1], turning[0, 2], turning[1, 0]]))
+
+
+def _components(axes: Axes, vector: Float[Array, "..."]) -> Float[Array, " rows"]:
+    components = [vector["xyz".index(axis[-1])] for axis in axes]
     return jnp.stack([-c if axis[0] == "-" else c for c, axis in zip(components, axes, strict=True)])
+
+
+def _refuse(axes: Axes, known: Axes) -> None:
+    for axis in axes:
+        if axis[-1] not in known:
+            raise ArgumentError(f"axes: expected axes of a mechanism in the plane, {listed(known)}; found {axis!r}")

@@ -42,7 +42,7 @@ class Position(AbstractSensor):
             name: Its name.
             point: Point of the mechanism; or
             body: body that it looks at …
-            at: … and where, in the frame of the body; by default its first point [m].
+            at: … and where, in the frame of the body; by default its origin [m].
             axes: What each row reads: ("x", "-y") for pixels that count downwards, ("y", "x") for a camera on its
                 side, ("x",) for a length.
             unit: Unit of the readings; pixels need a gain.

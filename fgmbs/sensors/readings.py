@@ -45,7 +45,7 @@ def readings(
 ) -> Recording:
     """What the sensors would read along a motion.
 
-    Between its samples the coordinates are cubic in time, from positions and velocities, and forces are linear.
+    Between its samples local coordinates are cubic in time, from positions and velocities, and forces are linear.
     Accelerations and multipliers are those of the equations of motion.
 
     Args:
@@ -55,8 +55,8 @@ def readings(
         rates: Readings per second by name of the sensor, or of all sensors [Hz]; by default they read at the times of
             the motion.
         times: When they read by name of the sensor, instead [s]; these are the stamps, a delay after what is read.
-        forces: Total force on actuators and coordinates by name at the times of the motion [N, N·m]; by default those
-            that the motion tells.
+        forces: Total force on actuators and along velocities by name at the times of the motion [N, N·m]; by default
+            those that the motion tells.
         calibration: True values of `Unknown` calibration numbers by name of the sensor, as {"imu": {"bias": 0.1}};
             by default the values of their priors.
         seed: Seed of the noise, which is different for sensors of different names; no noise by default.
@@ -69,7 +69,7 @@ def readings(
     times, calibration = times or {}, calibration or {}
     for argument, given in (("rates", rates), ("times", times), ("calibration", calibration)):
         _known_names(argument, given, [sensor.name for sensor in sensors], "sensors")
-    _known_names("forces", forces or {}, (*mechanism.actuator_names, *mechanism.coordinate_names), "targets")
+    _known_names("forces", forces or {}, (*mechanism.actuator_names, *mechanism.velocity_names), "targets")
     sampled = _sampled(motion, forces)
     mechanism = mechanism.evaluated()
 
@@ -204,28 +204,31 @@ def _reading(mechanism: AbstractMechanism, order: int, motion: _Motion, t: Scala
     k = jnp.clip(jnp.searchsorted(motion.t, t, side="right") - 1, 0, motion.t.size - 2)
     h = motion.t[k + 1] - motion.t[k]
     s = (t - motion.t[k]) / h
-    # Cubic Hermite v(s) from 0 to the step, and its rate.
-    step, dq0, dq1 = mechanism.local(motion.q[k], motion.q[k + 1]), motion.dq[k], motion.dq[k + 1]
-    v = s**2 * (3 - 2 * s) * step + h * (s * (1 - s) ** 2 * dq0 - s**2 * (1 - s) * dq1)
-    dv = 6 * s * (1 - s) * step / h + (1 - s) * (1 - 3 * s) * dq0 + s * (3 * s - 2) * dq1
+    # Cubic Hermite v(s) from 0 to the step, in local coordinates of its start, and its rate.
+    q0, v0 = motion.q[k], motion.dq[k]
+    v1, dv1 = mechanism.rate(lambda q, _: mechanism.local(q0, q), motion.q[k + 1], motion.dq[k + 1], t)
+    v = s**2 * (3 - 2 * s) * v1 + h * (s * (1 - s) ** 2 * v0 - s**2 * (1 - s) * dv1)
+    dv = 6 * s * (1 - s) * v1 / h + (1 - s) * (1 - 3 * s) * v0 + s * (3 * s - 2) * dv1
     forces = {name: (1 - s) * force[k] + s * force[k + 1] for name, force in motion.forces.items()}
-    q = mechanism.retract(motion.q[k], v)
+    q = mechanism.retract(q0, v)
+    zero, one = jnp.zeros_like(s), jnp.ones_like(s)
+    _, dq = jax.jvp(lambda r: mechanism.local(q, mechanism.retract(q0, v + r * dv)), (zero,), (one,))
     ddq, lambda_ = None, None
     if order >= 2:
-        ddq, lambda_ = mechanism.accelerations(q, dv, t, applied_forces(mechanism, q, t, forces))
-    return Reading(q, dv, ddq, lambda_, forces, t)
+        ddq, lambda_ = mechanism.accelerations(q, dq, t, applied_forces(mechanism, q, t, forces))
+    return Reading(q, dq, ddq, lambda_, forces, t)
 
 
 def applied_forces(
     mechanism: AbstractMechanism, q: Float[Array, " n"], t: Scalar, forces: Mapping[str, Scalar]
 ) -> Float[Array, " nv"]:
-    """Generalized forces of forces on actuators and coordinates by name [N, N·m]."""
-    actuators, coordinates = mechanism.actuator_names, mechanism.coordinate_names
+    """Generalized forces of forces on actuators and along velocities by name [N, N·m]."""
+    actuators, velocities = mechanism.actuator_names, mechanism.velocity_names
     commands = jnp.array([forces.get(name, 0.0) for name in actuators], q.dtype)
     Q = mechanism.actuation(q, t) @ commands
     for name, force in forces.items():
         if name not in actuators:
-            Q = Q.at[coordinates.index(name)].add(force)
+            Q = Q.at[velocities.index(name)].add(force)
     return Q
 
 

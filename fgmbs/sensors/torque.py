@@ -7,14 +7,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError
-from fgmbs.io.expressions import nearest
+from fgmbs.inputs import check_target
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor, Reading
 from fgmbs.sensors.channel import Channel, ChannelOptions
 
 
 class Torque(AbstractSensor):
-    """Force of an actuator, or on a coordinate; a current of the motor if the gain tells how much."""
+    """Force of an actuator, or along a velocity; a current of the motor if the gain tells how much."""
 
     channel: Channel
     of: str = eqx.field(static=True)
@@ -26,7 +26,7 @@ class Torque(AbstractSensor):
 
         Args:
             name: Its name.
-            of: Actuator, or coordinate that the force acts on.
+            of: Actuator, or velocity that the force acts along.
             unit: Unit of the readings; amperes need a gain [A/(N·m), A/N].
             **options: What all sensors take, see `ChannelOptions`.
 
@@ -45,8 +45,5 @@ class Torque(AbstractSensor):
         return (self.unit,)
 
     def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, "1"]:
-        known = (*mechanism.actuator_names, *mechanism.coordinate_names)
-        if self.of not in known:
-            advice = nearest(self.of, known, "actuators and coordinates")
-            raise ArgumentError(f"of: there is no actuator or coordinate {self.of!r}{advice}")
+        check_target(mechanism, self.of, "of")
         return jnp.asarray(reading.forces.get(self.of, 0.0), dtype=reading.q.dtype)[None]

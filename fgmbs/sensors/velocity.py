@@ -1,4 +1,4 @@
-"""Velocities of points and coordinates."""
+"""Velocities of points and of the mechanism."""
 
 from typing import ClassVar, Unpack
 
@@ -6,21 +6,22 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError
+from fgmbs.kinematics.names import velocity_index
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor, Reading, rate
 from fgmbs.sensors.channel import Channel, ChannelOptions
-from fgmbs.sensors.coordinates import place_of
+from fgmbs.sensors.coordinates import check_unit
 from fgmbs.sensors.places import Axes, Place, along, checked_axes, place
 from fgmbs.trajectories.arguments import Numbers
 
 
 class Velocity(AbstractSensor):
-    """Velocity of a point, seen from the ground, or of a coordinate."""
+    """Velocity of a point, seen from the ground, or one of the velocities of the mechanism."""
 
     channel: Channel
     place: Place | None
     of: str | None = eqx.field(static=True)
-    """Coordinate, where there is no place."""
+    """Velocity of the mechanism, where there is no place."""
     axes: Axes = eqx.field(static=True)
     unit: str = eqx.field(static=True)
     order: ClassVar[int] = 1
@@ -41,12 +42,12 @@ class Velocity(AbstractSensor):
 
         Args:
             name: Its name.
-            of: Coordinate; or
+            of: Name of a velocity of the mechanism, often that of its coordinate; or
             point: point of the mechanism; or
             body: body that it looks at …
-            at: … and where, in the frame of the body; by default its first point [m].
+            at: … and where, in the frame of the body; by default its origin [m].
             axes: What each row reads of a point, as ("x", "y") or ("-x",).
-            unit: Of a coordinate: "rad/s", which is the default, or "m/s" for one that is a length.
+            unit: Of a velocity of the mechanism: "rad/s", which is the default, or "m/s" for one of a length.
             **options: What all sensors take, see `ChannelOptions`.
 
         Raises:
@@ -69,7 +70,9 @@ class Velocity(AbstractSensor):
 
     def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:
         if self.place is None:
-            return reading.dq[place_of(mechanism, str(self.of), self.unit, "/s")][None]
+            place = velocity_index(mechanism, str(self.of), "of")
+            check_unit(str(self.of), self.unit, mechanism.velocity_units[place])
+            return reading.dq[place][None]
         here = self.place
         _, v = rate(mechanism, reading, lambda q, t: here.position(mechanism, q, t))
         return along(self.axes, v)

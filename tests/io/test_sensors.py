@@ -98,7 +98,7 @@ sensor: 1
         "3:69: sensors[1].bias.sigma: expected a value; found no key 'sigma'",
         "3:80: sensors[1].bias.sgma: expected no key 'sgma' here; did you mean 'sigma'? known keys: value, sigma",
         "3:105: sensors[1].loss.type: expected 'huber', 'cauchy' or 'tukey'; found 'hubr'",
-        "4:57: sensors[2].at: expected a list of 2; found a list of 1",
+        "4:57: sensors[2].at: expected a list of 2 or more; found a list of 1",
         "4:77: sensors[2].sigma[1]: expected a number; found 'x', where 'x' is unknown",
         "4:90: sensors[2].columns: expected a text; found a mapping of (a)",
         "5:5: sensors[3]: expected a mapping; found 7",

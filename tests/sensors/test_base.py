@@ -164,6 +164,18 @@ def test_any_mechanism_with_frames_has_gyroscopes_and_accelerometers():
         ),
         (Distance("e", between=("A", "C"), sigma=1), "point: there is no point 'C'; known points: A, P1, P2, B"),
         (Velocity("e", of="y_P2", sigma=1), "unit: expected 'm/s' for 'y_P2', which is a length; found 'rad/s'"),
+        (
+            Position("e", body="crank", at=(1, 2, 3), sigma=1),
+            "at: expected 2 numbers in the frame of the body; found 3",
+        ),
+        (
+            Position("e", point="P1", axes=("x", "z"), sigma=1),
+            "axes: expected axes of a mechanism in the plane, 'x' and 'y'; found 'z'",
+        ),
+        (
+            Gyroscope("e", body="crank", axes=("-x",), sigma=1),
+            "axes: expected axes of a mechanism in the plane, 'z'; found '-x'",
+        ),
         (board(), "expected a mechanism of which it reads 2 numbers; found (5,)"),
     ],
 )
@@ -184,7 +196,7 @@ def test_what_is_not_there_is_named(fourbar, sensor, text):
             Accelerometer("p", body="b", sigma=1),
             "mechanism: expected one that has gravity; found _Turntable, which does not",
         ),
-        (LoadCell("p", pin="a@b", sigma=1), "pin: expected a planar mechanism; found _Turntable"),
+        (LoadCell("p", pin="a@b", sigma=1), "pin: expected a mechanism of bodies with pins; found _Turntable"),
     ],
 )
 def test_a_family_says_what_it_lacks(sensor, text):
@@ -231,18 +243,18 @@ def test_a_family_says_what_it_lacks(sensor, text):
         ),
         (lambda: Position("p", point="a", at=(1, 2), sigma=1), "sensor 'p': at: only with body; found at=(1, 2)"),
         (
-            lambda: Position("p", body="a", at=(1, 2, 3), sigma=1),
-            "sensor 'p': at: expected (x, y) in the frame of the body",
+            lambda: Position("p", body="a", at=(1, 2, 3, 4), sigma=1),
+            "sensor 'p': at: expected (x, y), in space (x, y, z), in the frame of the body",
         ),
         (lambda: Position("p", point="a", unit="px", sigma=1), "sensor 'p': gain: expected the scale in px/m"),
         (lambda: Position("p", point="a", unit="mm", sigma=1), "sensor 'p': unit: expected 'm' or 'px'; found 'mm'"),
         (
             lambda: Position("p", point="a", axes=("x", "-x"), sigma=1),
-            "sensor 'p': axes: expected one or two of 'x' and 'y'",
+            "sensor 'p': axes: expected different ones of 'x', 'y' and 'z'",
         ),
         (
-            lambda: Position("p", point="a", axes=("x", "z"), sigma=1),
-            "sensor 'p': axes: expected one or two of 'x' and 'y'",
+            lambda: Position("p", point="a", axes=("x", "w"), sigma=1),
+            "sensor 'p': axes: expected different ones of 'x', 'y' and 'z'",
         ),
         (
             lambda: Distance("d", between=("a", "a"), sigma=1),
