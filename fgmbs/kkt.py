@@ -102,9 +102,13 @@ def refined(
 ) -> tuple[Velocities, Float[Array, " m"]]:
     """The solution, and once more the solution for what it leaves of the right-hand side: exact to rounding."""
     P, S, W = inverse
-    ddq, lambda_ = P @ Q + S @ c, Q @ S - W @ c
-    Q, c = Q - M @ ddq - lambda_ @ Phi_q, c - Phi_q @ ddq
-    return ddq + P @ Q + S @ c, lambda_ + Q @ S - W @ c
+
+    def solve(Q, c):
+        return applied(P, Q) + applied(S, c), applied(S.T, Q) - applied(W, c)
+
+    ddq, lambda_ = solve(Q, c)
+    left = solve(Q - applied(M, ddq) - applied(Phi_q.T, lambda_), c - applied(Phi_q, ddq))
+    return ddq + left[0], lambda_ + left[1]
 
 
 def spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
@@ -128,6 +132,13 @@ def _product(A: Float[Array, "rows k"], B: Float[Array, "k columns"]) -> Float[A
     if not 0 < A.shape[1] <= _WRITTEN_OUT:
         return A @ B
     return sum(A[:, k, None] * B[k] for k in range(A.shape[1]))
+
+
+def applied(A: Float[Array, "rows k"], x: Float[Array, " k"]) -> Float[Array, " rows"]:
+    """A x, short ones as a sum of columns: in a batch a call of the matrix library costs more than its arithmetic."""
+    if not 0 < A.shape[1] <= _WRITTEN_OUT:
+        return A @ x
+    return sum(A[:, k] * x[k] for k in range(A.shape[1]))
 
 
 def whitener(cov: Float[Array, "n n"]) -> Float[Array, "n n"]:

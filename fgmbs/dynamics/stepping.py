@@ -18,7 +18,7 @@ from fgmbs.dynamics.forcing import force_directions
 from fgmbs.dynamics.transitions import AbstractTransition, State
 from fgmbs.errors import Status
 from fgmbs.kinematics.closure import Closure
-from fgmbs.kkt import kkt_inverse, refined
+from fgmbs.kkt import applied, kkt_inverse, refined
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
@@ -151,11 +151,11 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
         """The point moved back by residuals, and closed."""
         p = search.point
         moved = State(stepper.mechanism.retract(p.q, -r_q), p.dq - r_dq)
-        norm = lambda x: jnp.sqrt(jnp.maximum(x @ (p.M @ x), 0.0))  # noqa: E731
+        norm = lambda x: jnp.sqrt(jnp.maximum(jnp.sum(x * applied(p.M, x)), 0.0))  # noqa: E731
         force = stepper.mechanism.forces(p.q, p.dq, t)
         # Rounding of forces that are in balance, and of positions.
         inertia = jnp.trace(p.M) / p.M.shape[0]
-        least = dt**2 * jnp.sqrt((force @ force) / inertia)
+        least = dt**2 * jnp.sqrt(jnp.sum(force**2) / inertia)
         least = least + jnp.sqrt(inertia) * jnp.max(jnp.abs(p.q)) * 1e-3 * jnp.finfo(p.q.dtype).eps / _TOLERANCE
         scale = dt * norm(p.dq) + dt**2 * norm(p.ddq) + least
         error = (norm(r_q) + dt * norm(r_dq)) / jnp.where(scale > 0, scale, 1.0)
@@ -210,8 +210,8 @@ def _evaluated(stepper: Stepper, q, dq, t, known: Known) -> _Point:
         return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, J, J.T)
     inverse = kkt_inverse(M, J)
     S = inverse.S
-    q = mechanism.retract(q, -S @ closure.rows(mechanism, q, t))
-    dq = dq - S @ closure.rate(mechanism, q, dq, t)
+    q = mechanism.retract(q, -applied(S, closure.rows(mechanism, q, t)))
+    dq = dq - applied(S, closure.rate(mechanism, q, dq, t))
     if stepper.drive is not None or mechanism.has_own_accelerations:
         return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, J, S)
     # The same factorization again.
@@ -231,7 +231,7 @@ def _residual(stepper: Stepper, start: Step, end: State, ddq, t, dt, known: Know
 
 def _along(J, S, residuals):
     """The parts of residuals along the constraints."""
-    return tuple(r - S @ (J @ r) for r in residuals)
+    return tuple(r - applied(S, applied(J, r)) for r in residuals)
 
 
 def _missed(stepper: Stepper, start: Step, point, y, t, dt, known, J=None, S=None):
@@ -246,7 +246,7 @@ def _missed(stepper: Stepper, start: Step, point, y, t, dt, known, J=None, S=Non
     ddq = stepper.motion(*end, t, known.at(-1))[0]
     r_q, r_dq = _along(J, S, _residual(stepper, start, end, ddq, t, dt, known))
     open_q, open_dq = closure.rows(mechanism, end.q, t), closure.rate(mechanism, *end, t)
-    return jnp.concatenate([r_q + S @ open_q, r_dq + S @ open_dq])
+    return jnp.concatenate([r_q + applied(S, open_q), r_dq + applied(S, open_dq)])
 
 
 @_solved.def_jvp
