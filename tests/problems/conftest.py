@@ -60,8 +60,14 @@ def short_run() -> Callable[..., Simulation]:
 
 @pytest.fixture(scope="session")
 def fall(fourbar) -> Simulation:
-    """Five seconds of free fall of the four-bar at 1 ms, as in [Blanco21] section 7.1."""
+    """Five seconds of free fall of the four-bar at 1 ms, along the constraints."""
     return simulate(fourbar, 5.0, 1e-3)
+
+
+@pytest.fixture(scope="session")
+def soft_fall(fourbar) -> Simulation:
+    """The same as in [Blanco21] section 7.1: dependent coordinates, soft constraints, trapezoidal rule."""
+    return simulate(fourbar, 5.0, 1e-3, coordinates="dependent", integrator="trapezoidal")
 
 
 @pytest.fixture(scope="session")

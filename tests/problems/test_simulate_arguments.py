@@ -48,9 +48,11 @@ def mechanism_of(text):
         ({"duration": 5e-4}, "duration: expected at least one time step, dt = 0.001 s; found 0.0005 s"),
         ({"duration": -1.0}, "duration: expected at least one time step, dt = 0.001 s; found -1 s"),
         ({"duration": 0.1003}, "duration: expected a multiple of dt = 0.001 s; found 0.1003 s; 0.1 s would do"),
-        ({"window": 1}, "window: expected an integer of at least 2 time steps; found 1"),
-        ({"window": True}, "window: expected an integer of at least 2 time steps; found True"),
-        ({"window": -3}, "window: expected an integer of at least 2 time steps; found -3"),
+        ({"window": 1, "coordinates": "dependent"}, "window: expected an integer of at least 2 time steps; found 1"),
+        ({"window": True, "coordinates": "dependent"}, "window: expected an integer of at least 2 time steps; found True"),
+        ({"window": -3, "coordinates": "dependent"}, "window: expected an integer of at least 2 time steps; found -3"),
+        ({"window": 3}, "window: only with soft constraints, coordinates='dependent' or 'independent'; found 3 with"),
+        ({"covariance": True}, "covariance: only with soft constraints"),
         ({"start": {"x_P3": 0.5}}, "start: there is no coordinate 'x_P3'; did you mean 'x_P2'?"),
         ({"start": {"x_P1": np.nan}}, "start['x_P1']: expected a finite number; found nan"),
         (
@@ -67,7 +69,7 @@ def mechanism_of(text):
         ),
         (
             {"independent": ("y_P1",)},
-            "independent: only with coordinates='independent'; found coordinates='dependent'",
+            "independent: only with coordinates='independent'; found coordinates='chart'",
         ),
     ],
 )
@@ -81,7 +83,7 @@ def test_arguments_that_cannot_be_meant(fourbar, arguments, text):
     "name, value, text",
     [
         ("dt", "fast", "dt: expected a finite number; found 'fast'"),
-        ("coordinates", "relative", "coordinates: expected 'dependent' or 'independent'; found 'relative'"),
+        ("coordinates", "relative", "coordinates: expected 'chart', 'dependent' or 'independent'; found 'relative'"),
         ("integrator", "rk4", "integrator: expected 'euler', 'trapezoidal' or 'hermite_simpson'; found 'rk4'"),
         ("linear", "qr", "linear: expected 'sequential', 'sqrt' or 'dense'; found 'qr'"),
     ],
@@ -106,7 +108,7 @@ def test_mechanism_that_cannot_move():
     text = r"no degree of freedom: 2 coordinates, 2 constraint rows; remove a constraint, free a point, or prescribe"
     with pytest.raises(AssemblyError, match=text):
         simulate(truss, 0.1, 1e-3)
-    with pytest.raises(AssemblyError, match="no degree of freedom, so that no coordinate is independent; .*dependent"):
+    with pytest.raises(AssemblyError, match="no degree of freedom, so that no coordinate is independent; .*chart"):
         simulate(truss, 0.1, 1e-3, coordinates="independent")
 
 
@@ -183,7 +185,7 @@ def compilations(call):
     return count
 
 
-@pytest.mark.parametrize("coordinates", ["dependent", "independent"])
+@pytest.mark.parametrize("coordinates", ["chart", "dependent", "independent"])
 def test_new_numbers_compile_nothing(fourbar, short_run, coordinates):
     """New masses, lengths, gravity and another dt, start and start velocities."""
     start = {"start": {"x_P1": 0.9}, "start_velocities": {"y_P1": 0.1}}
