@@ -142,7 +142,7 @@ class SmoothedMotion(eqx.Module):
 
     @property
     def covariance(self) -> Float[Array, "steps nx nx"]:
-        """Covariance of (q, dq, u) of every step, the coordinates as they are, however many local ones they have."""
+        """Covariance of (q, dq, u) of every step, q with all its numbers, which may be more than it has directions."""
         return jnp.einsum("kxa,kab,kyb->kxy", self.tangents, self.local_covariance, self.tangents)
 
     @property

@@ -83,7 +83,7 @@ class Encoder(AbstractSensor):
             options = {**options, "bias": Unknown(sigma=_ANY_OFFSET)}
         self.channel = Channel(name, 1, **options)
         self.of, self.body, self.relative_to = of, body, relative_to
-        (self.axis,) = checked_axes(name, (axis,))
+        (self.axis,) = checked_axes(name, (axis,), "axis")
         self.incremental, self.unit = incremental, unit
 
     @property
@@ -103,6 +103,6 @@ class Encoder(AbstractSensor):
         R, _ = mechanism.body_frame(str(self.body), reading.q, reading.t)
         if self.relative_to is not None:
             R = mechanism.body_frame(self.relative_to, reading.q, reading.t)[0].T @ R
-        sine = about((self.axis,), R - R.T)  # 2 sin of an angle about the axis
+        sine = about((self.axis,), R - R.T, "axis")  # 2 sin of an angle about the axis
         cosine = jnp.trace(R) - (jnp.diag(R)["xyz".index(self.axis[-1])] if len(R) == 3 else 0.0)
         return jnp.arctan2(sine, cosine)

@@ -59,7 +59,7 @@ def place(sensor: str, point: str | None, body: str | None, at: Numbers | None) 
     return Place(point, body, offset)
 
 
-def checked_axes(sensor: str, axes: Axes) -> Axes:
+def checked_axes(sensor: str, axes: Axes, argument: str = "axes") -> Axes:
     """`axes` as a tuple.
 
     Raises:
@@ -69,8 +69,8 @@ def checked_axes(sensor: str, axes: Axes) -> Axes:
     known = set(letters) <= {"x", "y", "z"} and len(set(letters)) == len(axes) > 0
     if isinstance(axes, str) or not known:
         raise ArgumentError(
-            f"sensor {sensor!r}: axes: expected different ones of 'x', 'y' and 'z', with '-' for the other direction, "
-            f"as in ('x', '-y'); found {axes!r}"
+            f"sensor {sensor!r}: {argument}: expected different ones of 'x', 'y' and 'z', with '-' for the other "
+            f"direction, as in ('x', '-y'); found {axes!r}"
         )
     return tuple(axes)
 
@@ -82,18 +82,18 @@ def along(axes: Axes, vector: Float[Array, " d"]) -> Float[Array, " rows"]:
         ArgumentError: An axis that there is not in the plane.
     """
     if vector.shape == (2,):
-        _refuse(axes, ("x", "y"))
+        _refuse(axes, ("x", "y"), "axes")
     return _components(axes, vector)
 
 
-def about(axes: Axes, turning: Float[Array, "d d"]) -> Float[Array, " rows"]:
+def about(axes: Axes, turning: Float[Array, "d d"], argument: str = "axes") -> Float[Array, " rows"]:
     """Components of the vector w whose skew matrix is `turning`, w × v = turning v; in the plane it has z only.
 
     Raises:
         ArgumentError: An axis about which nothing turns in the plane.
     """
     if turning.shape == (2, 2):
-        _refuse(axes, ("z",))
+        _refuse(axes, ("z",), argument)
         turning = jnp.pad(turning, ((0, 1), (0, 1)))
     return _components(axes, jnp.stack([turning[2, 1], turning[0, 2], turning[1, 0]]))
 
@@ -103,7 +103,8 @@ def _components(axes: Axes, vector: Float[Array, "..."]) -> Float[Array, " rows"
     return jnp.stack([-c if axis[0] == "-" else c for c, axis in zip(components, axes, strict=True)])
 
 
-def _refuse(axes: Axes, known: Axes) -> None:
+def _refuse(axes: Axes, known: Axes, argument: str) -> None:
     for axis in axes:
         if axis[-1] not in known:
-            raise ArgumentError(f"axes: expected axes of a mechanism in the plane, {listed(known)}; found {axis!r}")
+            expected = f"expected axes of a mechanism in the plane, {listed(known)}"
+            raise ArgumentError(f"{argument}: {expected}; found {axis!r}")

@@ -290,3 +290,28 @@ def test_relative_angle_is_the_difference_of_absolute_angles(everything):
     p = np.asarray(everything.point_positions(q))
     theta, phi = q[-3], q[-2]
     np.testing.assert_allclose(np.arctan2(*(p[2] - p[1])[::-1]), theta + phi, atol=1e-14)
+
+
+def test_units_points_and_effects_are_those_of_the_file():
+    mechanism = mechanism_of("""
+      name: arm
+      points: [{name: A, x: 0, y: 0, fixed: true}, {x: 1, y: 0}, {name: P, x: 1, y: 1}]
+      planar_bodies:
+        - {name: rod, points: [A, 1], length: 1, mass: 1, I0: 1/3, cog: [0.5, 0]}
+        - {name: tool, points: [1, P], length: 1, mass: 1, I0: 1/3, cog: [0.5, 0]}
+      relative_coordinates: [{name: theta, type: RelativeAngleAbsoluteDOF, points: [A, 1]}]
+      actuators: [{name: a, angle: theta}, {name: b, points: [A, P]}, {name: c, coordinate: x_P}, {name: d, body: rod}]
+    """)
+    assert mechanism.coordinate_units == ("m", "m", "m", "m", "rad")
+    assert mechanism.velocity_units == ("m/s", "m/s", "m/s", "m/s", "rad/s")
+    assert mechanism.actuator_units == ("N m", "N", "N", "N m")
+    effects = ("torque on theta", "force between A and P", "force on x_P", "torque on rod")
+    assert mechanism.actuator_effects == effects
+    names = mechanism.coordinate_names
+    assert [names[i] for i in mechanism.point_coordinates("P")] == ["x_P", "y_P"]
+    assert mechanism.point_coordinates("1") == (0, 1) and mechanism.point_coordinates("2") == (2, 3)
+    for point, text in (("A", "the point 'A' is fixed to the ground"), ("Q", "there is no point 'Q'")):
+        with pytest.raises(ArgumentError, match=f"point: {text}"):
+            mechanism.point_coordinates(point)
+    assert mechanism.title == "arm" and mechanism_of(mechanism.source).description == mechanism.description
+    assert mechanism.physical_parameters() == mechanism.parameters

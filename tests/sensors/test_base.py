@@ -173,6 +173,10 @@ def test_any_mechanism_with_frames_has_gyroscopes_and_accelerometers():
             "axes: expected axes of a mechanism in the plane, 'x' and 'y'; found 'z'",
         ),
         (
+            Encoder("e", body="crank", axis="y", sigma=1),
+            "axis: expected axes of a mechanism in the plane, 'z'; found 'y'",
+        ),
+        (
             Gyroscope("e", body="crank", axes=("-x",), sigma=1),
             "axes: expected axes of a mechanism in the plane, 'z'; found '-x'",
         ),
@@ -231,6 +235,10 @@ def test_a_family_says_what_it_lacks(sensor, text):
         (
             lambda: Encoder("e", of="a", body="b", sigma=1),
             "sensor 'e': of: expected a coordinate, or else a body; found both",
+        ),
+        (
+            lambda: Encoder("e", body="b", axis="w", sigma=1),
+            "sensor 'e': axis: expected different ones of 'x', 'y' and",
         ),
         (lambda: Encoder("e", of="a", relative_to="b", sigma=1), "sensor 'e': relative_to: only with body"),
         (lambda: Encoder("e", of="a", unit="deg", sigma=1), "sensor 'e': unit: expected 'rad' or 'm'; found 'deg'"),

@@ -59,6 +59,8 @@ def test_encoders_read_angles(fourbar, motion, points):
     np.testing.assert_allclose(read(fourbar, motion, Encoder("e", of="theta", sigma=1))[:, 0], theta, atol=1e-14)
     of_body = read(fourbar, motion, Encoder("e", body="rocker", sigma=1))[:, 0]
     np.testing.assert_allclose(of_body, rocker, atol=1e-12)
+    backwards = read(fourbar, motion, Encoder("e", body="rocker", axis="-z", sigma=1))[:, 0]
+    np.testing.assert_allclose(backwards, -rocker, atol=1e-12)
     relative = read(fourbar, motion, Encoder("e", body="rocker", relative_to="crank", sigma=1))[:, 0]
     np.testing.assert_allclose(np.exp(1j * relative), np.exp(1j * (rocker - theta)), atol=1e-9)
     length = read(fourbar, motion, Encoder("e", of="x_P2", unit="m", sigma=1, gain=-2.0, bias=3.0))[:, 0]
