@@ -16,7 +16,7 @@ KINDS = {
     "independent": ("fourbar.yaml", {"coordinates": "independent"}),
     "crank angle": ("fourbar_crank_angle.yaml", {"coordinates": "independent", "independent": ("theta",)}),
 }
-"""Mechanism file and arguments of `simulate`; in "independent" the best of the four natural coordinates is chosen at
+"""Forms with soft constraints: mechanism file and arguments of `simulate`; in "independent" the best of the four natural coordinates is chosen at
 every step, in "crank angle" z is the crank angle, as in the paper."""
 
 

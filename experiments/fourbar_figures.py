@@ -1,6 +1,6 @@
-"""Figures 7 and 8 of [Blanco21] from the file that `fgmbs run configs/experiments/fourbar_forward.yaml` wrote.
+"""Figures 7 and 8 of [Blanco21] from the file that `fgmbs run configs/experiments/fourbar_dependent.yaml` wrote.
 
-    python experiments/fourbar_figures.py [results/fourbar_forward/results.nc]
+    python experiments/fourbar_figures.py [results/fourbar_dependent/results.nc]
 
 Fig. 7: coordinates and velocities beside the exact motion, and their errors. Fig. 8: ‖Φ(q)‖ over time.
 """
@@ -36,7 +36,7 @@ def figure_7(dataset) -> Figure:
     return figure
 
 
-def main(file: tyro.conf.Positional[Path] = Path("results/fourbar_forward/results.nc")) -> None:
+def main(file: tyro.conf.Positional[Path] = Path("results/fourbar_dependent/results.nc")) -> None:
     dataset = results.load_results(file)
     dataset = dataset.drop_vars([name for name in dataset.variables if str(name).startswith("truth_")])
     dataset = results.with_truth(dataset, truth(float(dataset.t[-1])))

@@ -42,7 +42,9 @@ def main(
         for window in windows:
 
             def run(mechanism=mechanism, arguments=arguments, window=window):
-                return jax.block_until_ready(fgmbs.simulate(mechanism, duration, dt, window=window, **arguments))
+                return jax.block_until_ready(
+                    fgmbs.simulate(mechanism, duration, dt, window=window, integrator="trapezoidal", **arguments)
+                )
 
             errors = results.rmse(results.with_truth(results.to_dataset(run()), exact))
             row = {

@@ -24,12 +24,12 @@ class Settings(Output):
     """Time step [s]."""
     duration: Number = 5.0
     """Length of the motion, a multiple of dt [s]."""
-    coordinates: Literal["dependent", "independent"] = "dependent"
-    """Coordinates in which the motion is integrated."""
-    integrator: Literal["euler", "trapezoidal", "hermite_simpson"] = "trapezoidal"
+    coordinates: Literal["chart", "dependent", "independent"] = "chart"
+    """Along the constraints, or with soft constraints in dependent or independent coordinates."""
+    integrator: Literal["euler", "trapezoidal", "hermite_simpson"] = "hermite_simpson"
     """Integration rule: of first, second or fourth order."""
-    window: Annotated[int, Field(strict=True)] = 2
-    """Steps of the fixed-lag window."""
+    window: Annotated[int, Field(strict=True)] | None = None
+    """Steps of the fixed-lag window, of soft constraints; 2 by default."""
     batch: Flag = False
     """Solve all steps at once in the end."""
     linear: Literal["sequential", "sqrt"] = "sequential"
@@ -171,7 +171,7 @@ def limits(settings: Settings) -> list[Fault]:
     elif abs((steps := round(duration / dt)) * dt - duration) > 1e-6 * duration:
         advice = f"found {duration:g} s; {steps * dt:.9g} s would do"
         found.append(Fault(("duration",), f"expected a multiple of dt = {dt:g} s; {advice}"))
-    if settings.window < 2:
+    if settings.window is not None and settings.window < 2:
         found.append(Fault(("window",), f"expected an integer of at least 2 time steps; found {settings.window}"))
     return found
 

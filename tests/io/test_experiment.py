@@ -36,9 +36,9 @@ def test_every_shipped_experiment_can_be_meant(configs):
             assert Path(experiment.trajectory).is_file()
 
 
-def test_defaults_are_the_main_job_of_the_paper():
+def test_defaults_are_those_of_simulate():
     assert parse_experiment("mechanism: a.yaml") == Experiment(
-        mechanism="a.yaml", duration=5.0, dt=1e-3, coordinates="dependent", integrator="trapezoidal", window=2
+        mechanism="a.yaml", duration=5.0, dt=1e-3, coordinates="chart", integrator="hermite_simpson", window=None
     )
 
 
@@ -88,7 +88,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file():
         "run.yaml:1:1: mechanism: expected the path of a mechanism file; found no key 'mechanism'",
         "run.yaml:1:5: dt: expected a number; found 'heavy'",
         "run.yaml:2:9: window: expected an integer of at least 2 time steps; found 1",
-        "run.yaml:3:14: coordinates: expected 'dependent' or 'independent'; found 'dependend'",
+        "run.yaml:3:14: coordinates: expected 'chart', 'dependent' or 'independent'; found 'dependend'",
         f"run.yaml:4:1: windw: expected no key 'windw' here; did you mean 'window'? known keys: {KEYS}",
         "run.yaml:5:8: plots: expected true or false; found 1",
         "run.yaml:6:16: start.theta: expected a number; found 'x'",

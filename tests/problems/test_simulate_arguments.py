@@ -49,7 +49,10 @@ def mechanism_of(text):
         ({"duration": -1.0}, "duration: expected at least one time step, dt = 0.001 s; found -1 s"),
         ({"duration": 0.1003}, "duration: expected a multiple of dt = 0.001 s; found 0.1003 s; 0.1 s would do"),
         ({"window": 1, "coordinates": "dependent"}, "window: expected an integer of at least 2 time steps; found 1"),
-        ({"window": True, "coordinates": "dependent"}, "window: expected an integer of at least 2 time steps; found True"),
+        (
+            {"window": True, "coordinates": "dependent"},
+            "window: expected an integer of at least 2 time steps; found True",
+        ),
         ({"window": -3, "coordinates": "dependent"}, "window: expected an integer of at least 2 time steps; found -3"),
         ({"window": 3}, "window: only with soft constraints, coordinates='dependent' or 'independent'; found 3 with"),
         ({"covariance": True}, "covariance: only with soft constraints"),
