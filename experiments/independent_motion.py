@@ -6,29 +6,27 @@ import jax
 import jax.numpy as jnp
 
 import fgmbs
-from fgmbs.kinematics.tracking import implicit_pose, velocity_solution
+from fgmbs.kinematics.closure import Closure, Instant, close
+from fgmbs.kinematics.tracking import implicit_pose
 
 _NEWTON_LIMIT = 10
 
 
 def on_constraints(mechanism, places: tuple[int, ...], z, dz, q_near, t):
     """(q, dq) that satisfy the constraints and have the independent coordinates z = q[places] and velocities dz."""
-    rows = jnp.asarray(places)
-    fixed, z_fixed, q_near = jax.lax.stop_gradient((mechanism, z, q_near))
-
-    def newton(state):
-        q, _, count = state
-        gap = jnp.concatenate([fixed.constraints(q, t), q[rows] - z_fixed])
-        step = velocity_solution(fixed, q, t, places) @ gap
-        return q - step, jnp.max(jnp.abs(step)), count + 1
-
-    def unfinished(state):
-        return (state[1] > 1e-8) & (state[2] < _NEWTON_LIMIT)  # convergence is quadratic: rounding is left after it
-
-    q = jax.lax.while_loop(unfinished, newton, (q_near, jnp.asarray(jnp.inf), 0))[0]
-    q = implicit_pose(mechanism, q, t, z, places)  # which knows how q depends on z
-    drift = mechanism.constraint_rate(q, jnp.zeros(mechanism.nv), t)
-    return q, velocity_solution(mechanism, q, t, places) @ jnp.concatenate([-drift, dz])
+    closure = Closure(places, Instant(t, z, dz))
+    fixed, held, q_near = jax.lax.stop_gradient((mechanism, closure, q_near))
+    q = close(
+        fixed,
+        lambda q: held.rows(fixed, q, t),
+        lambda q: held.jacobian(fixed, q, t),
+        q_near,
+        size=jnp.max(jnp.abs(q_near)),
+        limit=_NEWTON_LIMIT,
+    ).q
+    q = implicit_pose(mechanism, closure, q, t)  # which knows how q depends on z
+    drift = closure.rate(mechanism, q, jnp.zeros(mechanism.nv), t)
+    return q, -closure.inverse(mechanism, q, t) @ drift
 
 
 def runge_kutta(mechanism, q, dq, t, dt, applied: Callable):

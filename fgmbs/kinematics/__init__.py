@@ -1,11 +1,7 @@
 """Positions, velocities, accelerations, degrees of freedom, independent coordinates and the range of motion."""
 
 from fgmbs.kinematics.assembly import assemble as assemble
-from fgmbs.kinematics.continuation import follow as follow
-from fgmbs.kinematics.independent import independent_coordinates as independent_coordinates
-from fgmbs.kinematics.independent import select_independent as select_independent
-from fgmbs.kinematics.independent import selection_matrix as selection_matrix
-from fgmbs.kinematics.independent import velocity_maps as velocity_maps
+from fgmbs.kinematics.closure import Closure as Closure
 from fgmbs.kinematics.mobility import Mobility as Mobility
 from fgmbs.kinematics.mobility import degrees_of_freedom as degrees_of_freedom
 from fgmbs.kinematics.mobility import mobility as mobility
@@ -14,6 +10,7 @@ from fgmbs.kinematics.motion_range import DeadPointError as DeadPointError
 from fgmbs.kinematics.motion_range import sweep as sweep
 from fgmbs.kinematics.position import PositionInfo as PositionInfo
 from fgmbs.kinematics.position import solve_position as solve_position
+from fgmbs.kinematics.tracking import track as track
 from fgmbs.kinematics.velocity import solve_acceleration as solve_acceleration
 from fgmbs.kinematics.velocity import solve_velocity as solve_velocity
 from fgmbs.kinematics.velocity import velocities as velocities

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from fgmbs.errors import ArgumentError, AssemblyError
-from fgmbs.kinematics.continuation import compiled_follow
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector, given_arrays, listed
 from fgmbs.kinematics.position import PositionInfo, solve_position
 from fgmbs.kinematics.pseudo_inverse import rank_limit, row_norms
+from fgmbs.kinematics.tracking import compiled_track
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates
 
@@ -71,9 +71,11 @@ def assemble(
         q_free, info_free = _solve(mechanism, start, time, jnp.zeros_like(mask), values, start)
         if info_free.assembled:
             fractions = jnp.linspace(0.0, 1.0, PATH_STEPS + 1, dtype=q.dtype)[1:, None]
-            path, alive = compiled_follow(mechanism, q_free, time, mask, q_free + fractions * (values - q_free))
-            if alive[-1]:
-                q_led, info_led = _solve(mechanism, start, time, mask, values, path[-1])
+            places = tuple(int(i) for i in np.flatnonzero(mask))
+            y0, y1 = q_free[jnp.asarray(places)], values[jnp.asarray(places)]
+            path = compiled_track(mechanism, q_free, jnp.full(PATH_STEPS, time), places, y0 + fractions * (y1 - y0))
+            if path.reached[-1]:
+                q_led, info_led = _solve(mechanism, start, time, mask, values, path.q[-1])
                 found += [np.asarray(q_led)] if info_led.assembled and is_proper(mechanism, q_led) else []
     if not found or branch == "other":
         found += _search(mechanism, start, found[0] if found else np.asarray(start), time, mask, values)
@@ -84,7 +86,7 @@ def assemble(
     if branch == "nearest":
         return jnp.asarray(nearest)
     limit = _DISTINCT * max(np.max(np.abs(nearest)), np.max(np.abs(start)))
-    others = [q for q in found if np.max(np.abs(q - nearest)) > limit]
+    others = [q for q in found if np.max(np.abs(mechanism.local(jnp.asarray(nearest), jnp.asarray(q)))) > limit]
     if not others:
         raise AssemblyError(
             f"no other assembly was found{_with(given or {})}: all {len(found)} searches that assembled the mechanism "
@@ -112,18 +114,20 @@ _solve = eqx.filter_jit(solve_position)
 
 
 @eqx.filter_jit
-def _solve_each(mechanism, start, t, mask, values, guesses):
-    return jax.vmap(lambda guess: solve_position(mechanism, start, t, mask, values, guess))(guesses)
+def _solve_each(mechanism, start, t, mask, values, centre, moves):
+    return jax.vmap(lambda move: solve_position(mechanism, start, t, mask, values, mechanism.retract(centre, move)))(
+        moves
+    )
 
 
 def _search(mechanism, start, centre, t, mask, values) -> list[np.ndarray]:
     """Assemblies found with one coordinate of the centre thrown across the mechanism, and from guesses at random."""
     rng = np.random.default_rng(0)
     extent = max(float(np.ptp(centre)), float(np.max(np.abs(centre))), np.finfo(float).tiny)
-    thrown = np.concatenate([distance * np.eye(mechanism.n) for distance in _THROWS])
-    at_random = rng.choice([0.3, 1.0], (_GUESSES[1], 1)) * rng.standard_normal((_GUESSES[1], mechanism.n))
-    moves = extent * np.concatenate([rng.permutation(thrown)[: _GUESSES[0]], at_random])
-    q, info = _solve_each(mechanism, start, t, mask, values, jnp.asarray(centre + moves, start.dtype))
+    thrown = np.concatenate([distance * np.eye(mechanism.nv) for distance in _THROWS])
+    at_random = rng.choice([0.3, 1.0], (_GUESSES[1], 1)) * rng.standard_normal((_GUESSES[1], mechanism.nv))
+    moves = jnp.asarray(extent * np.concatenate([rng.permutation(thrown)[: _GUESSES[0]], at_random]), start.dtype)
+    q, info = _solve_each(mechanism, start, t, mask, values, jnp.asarray(centre, start.dtype), moves)
     proper = np.asarray(info.assembled) & np.asarray(_are_proper(mechanism, q))
     return list(np.asarray(q)[proper])
 
@@ -144,7 +148,8 @@ def is_proper(mechanism: AbstractMechanism, q: Coordinates) -> Bool[Array, ""]:
         jnp.eye(mechanism.n, dtype=reference.dtype)
     )
     flips = jnp.abs(half_turned + Phi[:, None]) <= 1e-9 * jnp.abs(Phi[:, None])
-    signs = jnp.sign(mechanism.constraint_jacobian(reference, zero) * mechanism.constraint_jacobian(q, zero))
+    slopes = jax.jacfwd(mechanism.constraints)
+    signs = jnp.sign(slopes(reference, zero) * slopes(q, zero))
     return ~jnp.any(flips & (signs < 0))
 
 
@@ -178,12 +183,12 @@ def _why_not(mechanism, start, t, given, q, info) -> str:
                 f"the mechanism cannot be assembled {where}: the nearest pose leaves {_open_rows(mechanism, info)}. "
                 f"Without given values it can, with {nearest}; sweep from there shows how far the coordinate reaches"
             )
-    n, m = mechanism.n, mechanism.m
+    nv, m = mechanism.nv, mechanism.m
     rows = _open_rows(mechanism, info)
     rank = _rank(mechanism, q, t, rtol=1e-6)  # q is no more than near the best pose
-    if rank < m and m >= n:
+    if rank < m and m >= nv:
         return (
-            f"the mechanism is over-constrained and inconsistent {where}: of its {m} constraints on {n} coordinates "
+            f"the mechanism is over-constrained and inconsistent {where}: of its {m} constraints on {nv} velocities "
             f"{rank} are independent in the nearest pose, and those that contradict each other leave {rows}. Change "
             "their lengths so that they agree, or remove one of them"
         )

@@ -5,13 +5,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.kinematics.closure import Closure
 from fgmbs.kkt import kkt_inverse, spd_inverse
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar
 
 _MASSLESS_PREFERENCE = 10.0
 """How many times better a coordinate with mass must be to become independent before one without (an angle)."""
-_CORRECTIONS = 2
+_CORRECTIONS = 3
+"""Corrections of a moved position before the last one, of whose Jacobian none needs to know."""
+_VELOCITY_CORRECTIONS = 2
 _CLOSED = 1e-3
 """Last correction of a position that closes, relative to the coordinates; the next move squares it."""
 
@@ -19,16 +22,18 @@ _CLOSED = 1e-3
 class MotionChart(eqx.Module):
     """Coordinates δ = (δz, δż, δu) of steps x = (q, q̇, u) with Φ(q, t) = 0 and Φ_q q̇ + Φ_t = 0; u is free.
 
-    z = B q are independent coordinates, chosen anew at every x. [Blanco21] eqs. (8)–(12), and the position and velocity
-    problems (30), (31) solved for good.
+    ż = B q̇ are independent velocities, chosen anew at every x, and δz moves q along them. [Blanco21] eqs. (8)–(12), and
+    the position and velocity problems (30), (31) solved for good.
 
     Attributes:
         dof: Degrees of freedom.
-        independent: Which coordinates are the independent ones; None: the best at every x.
+        independent: Which velocities are the independent ones; None: the best at every x.
+        closure: What every step satisfies, a known motion held beside Φ included.
     """
 
     dof: int = eqx.field(static=True)
     independent: tuple[int, ...] | None = eqx.field(static=True, default=None)
+    closure: Closure = Closure()
 
     def local_size(self, mechanism: AbstractMechanism, size: int) -> int:
         """Number of local coordinates of a step of `size` numbers."""
@@ -38,62 +43,65 @@ class MotionChart(eqx.Module):
         """B at q."""
         if self.dof == mechanism.nv:
             return jnp.eye(mechanism.nv, dtype=q.dtype)
-        return self._selection(mechanism, q, _projector(mechanism, q, t)[0])
+        return self._selection(mechanism, q, self._projector(mechanism, q, t)[0])
 
     def tangent(self, mechanism: AbstractMechanism, x: Float[Array, " nx"], t: Scalar) -> Float[Array, "nx local"]:
         """∂x/∂δ at δ = 0."""
         q, dq, u = _split(mechanism, x)
+        free = jnp.eye(u.shape[0], dtype=x.dtype)
+        E = None if mechanism.is_vector_space else mechanism.coordinate_rates(q)
         if self.dof == mechanism.nv:
-            return jnp.eye(x.shape[0], dtype=x.dtype)
-        P, S = _projector(mechanism, q, t)
-        B, R = self._independent(mechanism, q, P)
+            E = jnp.eye(mechanism.n, dtype=x.dtype) if E is None else E
+            return jax.scipy.linalg.block_diag(E, jnp.eye(mechanism.nv, dtype=x.dtype), free)
+        B, R, S = self._maps(mechanism, q, t)
         # Φ_q q̇ + Φ_t stays zero while q moves along R: B q̇ does not change, the rest of q̇ makes up for it.
-        bend = jax.vmap(lambda r: jax.jvp(lambda q: mechanism.constraint_rate(q, dq, t), (q,), (r,))[1], 1, 1)(R)
-        carried = R @ (B @ (S @ bend)) - S @ bend
-        nothing = jnp.zeros((u.shape[0], self.dof), x.dtype)
-        motion = jnp.block([[R, jnp.zeros_like(R)], [carried, R], [nothing, nothing]])
-        free = jnp.eye(x.shape[0], u.shape[0], -(x.shape[0] - u.shape[0]), dtype=x.dtype)
-        return jnp.concatenate([motion, free], axis=1)
+        rate = lambda v: self.closure.rate(mechanism, mechanism.retract(q, v), dq, t)  # noqa: E731
+        still = jnp.zeros(mechanism.nv, x.dtype)
+        bend = jax.vmap(lambda r: jax.jvp(rate, (still,), (r,))[1], 1, 1)(R)
+        moved = R if E is None else E @ R
+        motion = jnp.block([[moved, jnp.zeros_like(moved)], [-S @ bend, R]])
+        return jax.scipy.linalg.block_diag(motion, free)
 
     def move(
         self, mechanism: AbstractMechanism, x: Float[Array, " nx"], delta: Float[Array, " local"], t: Scalar
     ) -> Float[Array, " nx"]:
-        """x ⊞ δ, by Newton's method from q + R δz; NaN where the mechanism does not reach z."""
+        """x ⊞ δ, by Newton's method from q ⊞ R δz at constant z; NaN where the mechanism does not reach z."""
         q, dq, u = _split(mechanism, x)
         dz, ddz, du = delta[: self.dof], delta[self.dof : 2 * self.dof], delta[2 * self.dof :]
         if self.dof == mechanism.nv:
             return jnp.concatenate([mechanism.retract(q, dz), dq + ddz, u + du])
-        B, R = self._independent(mechanism, q, _projector(mechanism, q, t)[0])
-
+        B, R, back = self._maps(mechanism, q, t)
         moved = mechanism.retract(q, R @ dz)
-        back, _ = self._back(mechanism, moved, B, t)
         for _ in range(_CORRECTIONS):
-            # Of the error each leaves its distance from where `back` was taken.
-            moved = mechanism.retract(moved, -back @ mechanism.constraints(moved, t))
-        back, R = self._back(mechanism, moved, B, t)
-        last = back @ mechanism.constraints(moved, t)
-        closed = jnp.linalg.norm(last) <= _CLOSED * (1 + jnp.linalg.norm(q))
+            moved = mechanism.retract(moved, -back @ self.closure.rows(mechanism, moved, t))
+        _, R, back = self._maps(mechanism, moved, t, B)
+        last = back @ self.closure.rows(mechanism, moved, t)
+        size = jnp.linalg.norm(q)
+        closed = jnp.linalg.norm(last) <= _CLOSED * jnp.where(size > 0, size, 1.0)
         moved = jnp.where(closed, mechanism.retract(moved, -last), jnp.nan)
         dq = R @ (B @ dq + ddz)
-        for _ in range(_CORRECTIONS):
-            dq = dq - back @ mechanism.constraint_rate(moved, dq, t)
+        for _ in range(_VELOCITY_CORRECTIONS):
+            dq = dq - back @ self.closure.rate(mechanism, moved, dq, t)
         return jnp.concatenate([moved, dq, u + du])
-
-    def _back(self, mechanism, q, B, t):
-        """(S', R) with Φ_q S' = 1, B S' = 0: back to the constraints at constant z; and B R = 1, Φ_q R = 0."""
-        P, S = _projector(mechanism, q, t)
-        R = _lift(B, P)
-        return S - R @ (B @ S), R
 
     def coordinates(self, mechanism: AbstractMechanism, x: Float[Array, " nx"], t: Scalar) -> Float[Array, "local nx"]:
         """C with δ = C (y − x) for a neighbour y of x: the selection of (z, ż, u)."""
-        B = self.selection(mechanism, x[: mechanism.n], t)
-        count = x.shape[0] - 2 * mechanism.nv
-        return jax.scipy.linalg.block_diag(B, B, jnp.eye(count, dtype=x.dtype))
+        q, _, u = _split(mechanism, x)
+        B = self.selection(mechanism, q, t)
+        Bq = B if mechanism.is_vector_space else B @ jax.jacfwd(lambda y: mechanism.local(q, y))(q)
+        return jax.scipy.linalg.block_diag(Bq, B, jnp.eye(u.shape[0], dtype=x.dtype))
 
-    def _independent(self, mechanism, q, P):
-        B = self._selection(mechanism, q, P)
-        return B, _lift(B, P)
+    def _maps(self, mechanism, q, t, B=None):
+        """(B, R, S): R moves along the constraints, B R = 1, J R = 0; S leads back to them, B S = 0, J S = 1."""
+        P, S = self._projector(mechanism, q, t)
+        B = self._selection(mechanism, q, P) if B is None else B
+        R = P @ B.T @ spd_inverse(B @ P @ B.T)
+        return B, R, S - R @ (B @ S)
+
+    def _projector(self, mechanism, q, t):
+        """(P, S): the projector on the null space of the Jacobian J of the closure, and the pseudo-inverse of J."""
+        inverse = kkt_inverse(jnp.eye(mechanism.nv, dtype=q.dtype), self.closure.jacobian(mechanism, q, t))
+        return inverse.P, inverse.S
 
     def _selection(self, mechanism, q, P):
         if self.independent is not None:
@@ -104,7 +112,7 @@ class MotionChart(eqx.Module):
 def best_selection(
     mechanism: AbstractMechanism, q: Coordinates, P: Float[Array, "nv nv"], dof: int
 ) -> Float[Array, "dof nv"]:
-    """Rows of the identity for the coordinates that the motion moves most, one after the other.
+    """Rows of the identity for the velocities that the motion moves most, one after the other.
 
     Args:
         P: Orthogonal projector on the null space of Φ_q.
@@ -124,14 +132,3 @@ def best_selection(
 def _split(mechanism, x):
     n, nv = mechanism.n, mechanism.nv
     return x[:n], x[n : n + nv], x[n + nv :]
-
-
-def _projector(mechanism, q, t):
-    """(P, S): the projector on the null space of Φ_q and the pseudo-inverse of Φ_q."""
-    inverse = kkt_inverse(jnp.eye(mechanism.nv, dtype=q.dtype), mechanism.constraint_jacobian(q, t))
-    return inverse.P, inverse.S
-
-
-def _lift(B, P):
-    """R with B R = I and columns in the null space."""
-    return P @ B.T @ spd_inverse(B @ P @ B.T)

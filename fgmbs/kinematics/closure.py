@@ -1,41 +1,139 @@
-"""What a position must satisfy: the constraints, and coordinates whose motion is known."""
+"""Closing a mechanism: the rows that a position must satisfy, and the one Newton's method that satisfies them."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
+from fgmbs.kinematics.pseudo_inverse import row_norms
+from fgmbs.kkt import kkt_inverse, spd_solve
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
+_LEAST_DAMPING, _MOST_DAMPING = 1e-12, 1e9
+"""Damping relative to rows of unit length: the least keeps redundant rows and free directions solvable."""
+_STUCK = 1e-9
+"""Slope of the gaps, relative to them, below which no step makes them smaller to first order."""
+
 
 class Closure(eqx.Module):
+    """What a position must satisfy: Φ(q, t) = 0 and, where a motion is known, q[followed] = y(t)."""
+
     followed: tuple[int, ...] = eqx.field(static=True, default=())
-    motion: Callable | None = None
+    """Coordinates with a known motion."""
+    motion: Callable[[Scalar], Float[Array, " k"]] | None = None
+    """That motion y(t), a pytree [m, rad]."""
 
     def rows(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, " rows"]:
+        """[Φ; q[followed] − y], zero where q is closed [m², m, rad]."""
         Phi = mechanism.constraints(q, t)
-        return jnp.concatenate([Phi, q[jnp.asarray(self.followed)] - self.motion(t)]) if self.followed else Phi
+        return jnp.concatenate([Phi, self._picked(q) - self.motion(t)]) if self.followed else Phi
 
     def jacobian(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, "rows nv"]:
+        """[Φ_q; E[followed]], with respect to velocities: d/dt q = E dq."""
         Phi_q = mechanism.constraint_jacobian(q, t)
-        if not self.followed:
-            return Phi_q
-        return jnp.concatenate([Phi_q, mechanism.coordinate_rates(q)[jnp.asarray(self.followed)]])
+        return jnp.concatenate([Phi_q, self._picked(mechanism.coordinate_rates(q))]) if self.followed else Phi_q
 
     def rate(self, mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar) -> Float[Array, " rows"]:
+        """Derivative of the rows with respect to time, zero where dq is closed."""
         rate = mechanism.constraint_rate(q, dq, t)
-        if not self.followed:
-            return rate
-        return jnp.concatenate([rate, mechanism.rate(self._gap, q, dq, t)[1]])
+        return jnp.concatenate([rate, self._gap_rate(mechanism, q, dq, t)]) if self.followed else rate
 
     def bias(self, mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar) -> Float[Array, " rows"]:
-        bias = mechanism.constraint_bias(q, dq, t)
+        """c with jacobian · ddq = c: minus the second derivative of the rows along the motion without acceleration."""
+        c = mechanism.constraint_bias(q, dq, t)
         if not self.followed:
-            return bias
-        rate = lambda q, t: mechanism.rate(self._gap, q, dq, t)[1]  # noqa: E731
-        return jnp.concatenate([bias, -mechanism.rate(rate, q, dq, t)[1]])
+            return c
+        ddgap = mechanism.rate(lambda q, t: self._gap_rate(mechanism, q, dq, t), q, dq, t)[1]
+        return jnp.concatenate([c, -ddgap])
 
-    def _gap(self, q, t):
-        return q[jnp.asarray(self.followed)] - self.motion(t)
+    def inverse(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, "nv rows"]:
+        """S with dq = −S · rate(dq = 0) and ddq = S · bias: the right inverse of the Jacobian, of least norm.
+
+        Redundant rows are met in the least-squares sense. Its last columns are R, the motions that the constraints
+        allow. Differentiable of any order.
+        """
+        J = self.jacobian(mechanism, q, t)
+        S = kkt_inverse(jnp.eye(mechanism.nv, dtype=q.dtype), J).S
+        return 2 * S - S @ (J @ S)  # the series is good to ten digits; once more squares the error
+
+    def _picked(self, values):
+        return values[jnp.asarray(self.followed, int)]
+
+    def _gap_rate(self, mechanism, q, dq, t):
+        return mechanism.rate(lambda q, t: self._picked(q) - self.motion(t), q, dq, t)[1]
+
+
+class Instant(eqx.Module):
+    """A motion around one instant: y + dy s + ½ ddy s² at a time s after it."""
+
+    t: Scalar
+    y: Float[Array, " k"]
+    dy: Float[Array, " k"] | float = 0.0
+    ddy: Float[Array, " k"] | float = 0.0
+
+    def __call__(self, t: Scalar) -> Float[Array, " k"]:
+        s = t - self.t
+        return self.y + s * (self.dy + s / 2 * self.ddy)
+
+
+class Closed(NamedTuple):
+    """Where closing ended."""
+
+    q: Coordinates
+    closed: Bool[Array, ""]
+    """Whether what is left of each row, |row| / |its gradient|, is rounding."""
+    iterations: Int[Array, ""]
+    damping: Float[Array, ""]
+    done: Bool[Array, ""]
+    """Whether a further step would change nothing."""
+
+
+def close(
+    mechanism: AbstractMechanism,
+    rows: Callable[[Coordinates], Float[Array, " rows"]],
+    jacobian: Callable[[Coordinates], Float[Array, "rows nv"]],
+    q: Coordinates,
+    *,
+    size: Scalar,
+    limit: int | Int[Array, ""],
+    damping: float = _LEAST_DAMPING,
+) -> Closed:
+    """The closed position near q, by damped Newton steps of least norm.
+
+    A step v = −(JᵀJ + μ)⁻¹ Jᵀ gaps, rows scaled to unit gradients, q ⊞ v; μ falls to its least value while the gaps
+    shrink and grows where they do not. Redundant rows, freedom and singular poses are welcome.
+
+    Args:
+        mechanism: The mechanism.
+        rows: What has to become zero.
+        jacobian: Its derivative with respect to velocities.
+        q: Where to start [m, rad].
+        size: Size of the coordinates, to which rounding is relative [m, rad].
+        limit: Most steps.
+        damping: First μ; the least one for a start nearby.
+    """
+    rounding = float(jnp.finfo(q.dtype).eps) * size
+    identity = jnp.eye(mechanism.nv, dtype=q.dtype)
+
+    def body(s):
+        J = jacobian(s.q)
+        norms = row_norms(J)
+        J, gaps = J / norms[:, None], rows(s.q) / norms
+        slope = gaps @ J
+        stuck = jnp.linalg.norm(slope) <= _STUCK * jnp.linalg.norm(gaps)
+        trial = mechanism.retract(s.q, -spd_solve(J.T @ J + s.damping * identity, slope))
+        gaps_trial = rows(trial) / norms
+        lower = jnp.linalg.norm(gaps_trial) < jnp.linalg.norm(gaps)  # False for NaN
+        left = jnp.max(jnp.abs(jnp.where(lower, gaps_trial, gaps)), initial=0.0)
+        closed = left <= 1e3 * rounding
+        damping = jnp.where(lower, jnp.maximum(s.damping / 10, _LEAST_DAMPING), s.damping * 10)
+        done = stuck | (damping > _MOST_DAMPING) | (left <= rounding) | (closed & ~lower)
+        return Closed(jnp.where(lower, trial, s.q), closed, s.iterations + 1, damping, done)
+
+    false = jnp.asarray(False)
+    start = Closed(q, false, jnp.asarray(0), jnp.asarray(damping, q.dtype), false)
+    return jax.lax.while_loop(lambda s: ~s.done & (s.iterations < limit), body, start)

@@ -6,9 +6,9 @@ from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.assembly import PATH_STEPS, assemble
-from fgmbs.kinematics.continuation import compiled_follow
 from fgmbs.kinematics.mobility import mobility
 from fgmbs.kinematics.names import Numbers, coordinate_index, finite_number
+from fgmbs.kinematics.tracking import compiled_track
 from fgmbs.mechanisms.base import AbstractMechanism
 
 _STEP = 0.05
@@ -85,14 +85,14 @@ def sweep(
 
 
 def _follow_one(mechanism, q, t, i, values) -> tuple[np.ndarray, int]:
-    """`follow` for coordinate i along `values`: (configurations reached, their number)."""
+    """`track` for coordinate i along `values`: (configurations reached, their number)."""
     # Filled up by standing still, so that paths of similar length share one compilation, with `assemble` too.
     filled = np.pad(values, (0, -len(values) % PATH_STEPS), mode="edge")
-    mask, dtype = jnp.arange(mechanism.n) == i, mechanism.reference.dtype
-    path = jnp.asarray(np.repeat(filled[:, None], mechanism.n, axis=1), dtype)
-    q, alive = compiled_follow(mechanism, jnp.asarray(q), jnp.asarray(t, dtype), mask, path)
-    reached = int(np.sum(np.asarray(alive)[: len(values)]))
-    return np.asarray(q)[:reached], reached
+    dtype = mechanism.reference.dtype
+    path = jnp.asarray(filled[:, None], dtype)
+    tracked = compiled_track(mechanism, jnp.asarray(q), jnp.full(len(filled), t, dtype), (i,), path)
+    reached = int(np.sum(np.asarray(tracked.reached)[: len(values)]))
+    return np.asarray(tracked.q)[:reached], reached
 
 
 def _dead_point(mechanism, q, t, i, beyond: float) -> float:

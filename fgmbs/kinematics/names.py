@@ -22,25 +22,31 @@ def coordinate_index(mechanism: AbstractMechanism, name: str, argument: str) -> 
     Raises:
         ArgumentError: There is none; the names nearest to it are offered.
     """
-    names = mechanism.coordinate_names
-    if name in names:
-        return names.index(name)
-    raise ArgumentError(f"{argument}: there is no coordinate {name!r}{nearest(name, names, 'coordinates')}")
+    return _index(name, mechanism.coordinate_names, "coordinate", argument)
 
 
 def given_arrays(
-    mechanism: AbstractMechanism, given: Mapping[str, float] | None, argument: str
-) -> tuple[Bool[Array, " n"], Float[Array, " n"]]:
-    """(mask, values) of coordinates given by name.
+    mechanism: AbstractMechanism, given: Mapping[str, float] | None, argument: str, *, velocities: bool = False
+) -> tuple[Bool[Array, " names"], Float[Array, " names"]]:
+    """(mask, values) of coordinates, or of velocities, given by name.
 
     Raises:
         ArgumentError: An unknown name or a value that is not a finite number.
     """
-    mask, values = np.zeros(mechanism.n, bool), np.zeros(mechanism.n)
+    names = mechanism.velocity_names if velocities else mechanism.coordinate_names
+    kind = "coordinate" if names == mechanism.coordinate_names else "velocity"
+    mask, values = np.zeros(len(names), bool), np.zeros(len(names))
     for name, value in (given or {}).items():
-        i = coordinate_index(mechanism, name, argument)
+        i = _index(name, names, kind, argument)
         mask[i], values[i] = True, finite_number(value, f"{argument}[{name!r}]")
     return jnp.asarray(mask), jnp.asarray(values, mechanism.reference.dtype)
+
+
+def _index(name: str, names: tuple[str, ...], kind: str, argument: str) -> int:
+    if name in names:
+        return names.index(name)
+    plural = "velocities" if kind == "velocity" else "coordinates"
+    raise ArgumentError(f"{argument}: there is no {kind} {name!r}{nearest(name, names, plural)}")
 
 
 def finite_number(value: object, argument: str) -> float:

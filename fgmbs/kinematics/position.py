@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.errors import Status
+from fgmbs.kinematics.closure import close
 from fgmbs.kinematics.pseudo_inverse import RankFactors, rank_factors, row_norms
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Constraints, Coordinates, Scalar
@@ -16,6 +17,8 @@ _CLOSE_LIMIT = 150
 """Iterations to close the constraints from one starting point."""
 _RECLOSE_LIMIT = 15
 """Iterations to close them again after a step along the closed configurations; a shorter step is tried after that."""
+_DAMPING = 1e-3
+"""First damping of both: the start may be far away."""
 _NEAREST_LIMIT = 50
 """Steps along the closed configurations towards the start."""
 _LONGEST_STEP = 0.2
@@ -117,37 +120,6 @@ def solve_position(
     return q, info
 
 
-class _Closing(NamedTuple):
-    q: Array
-    damping: Array
-    k: Array
-    closed: Array
-    stuck: Array
-
-
-def _close(problem: _Problem, q, limit):
-    """Levenberg–Marquardt on |C|², rows scaled to unit gradients: (q, closed, iterations)."""
-    eps = float(jnp.finfo(q.dtype).eps)
-
-    def body(s):
-        C, C_q = problem.rows(s.q), problem.jacobian(s.q)
-        norms = row_norms(C_q)
-        gaps = C / norms
-        factors = rank_factors(C_q / norms[:, None])
-        closed = jnp.max(jnp.abs(gaps)) <= 1e3 * eps * problem.scale(s.q)
-        # Where no combination of rows can get smaller to first order, the constraints stay open.
-        stuck = jnp.linalg.norm(gaps @ (C_q / norms[:, None])) <= 1e-9 * jnp.linalg.norm(gaps)
-        q_trial = problem.mechanism.retract(s.q, -factors.pseudo_inverse(s.damping) @ gaps)
-        lower = jnp.linalg.norm(problem.rows(q_trial) / norms) < jnp.linalg.norm(gaps)  # False for NaN
-        q = jnp.where(lower, q_trial, s.q)  # once closed too: one more step costs nothing and reaches rounding
-        damping = jnp.where(lower, s.damping / 10, s.damping * 10)
-        return _Closing(q, damping, s.k + 1, closed, stuck | (damping > 1e9))
-
-    start = _Closing(q, jnp.asarray(1e-3, q.dtype), jnp.asarray(0), jnp.asarray(False), jnp.asarray(False))
-    end = jax.lax.while_loop(lambda s: ~s.closed & ~s.stuck & (s.k < limit), body, start)
-    return end.q, end.closed, end.k
-
-
 class _Approach(NamedTuple):
     q: Array
     lambda_: Array
@@ -167,7 +139,16 @@ def _nearest(problem: _Problem, q):
     def body(s):
         first = s.k == 0
         limit = jnp.where(first, _CLOSE_LIMIT, _RECLOSE_LIMIT)
-        q_trial, closed, k = _close(problem, problem.mechanism.retract(s.q, s.step), limit)
+        near = problem.mechanism.retract(s.q, s.step)
+        q_trial, closed, k, *_ = close(
+            problem.mechanism,
+            problem.rows,
+            problem.jacobian,
+            near,
+            size=problem.scale(near),
+            limit=limit,
+            damping=_DAMPING,
+        )
         # Near the end the distance changes by less than its rounding, which must not count against a step.
         nearer = problem.distance(q_trial) <= problem.distance(s.q) * (1 + 16 * eps)
         accept = first | (closed & nearer)

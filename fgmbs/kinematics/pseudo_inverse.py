@@ -64,17 +64,3 @@ def _pseudo_inverse_jvp(primals, tangents):
     # Golub, Pereyra 1973: derivative of the pseudo-inverse at constant rank.
     t_X = -X @ t_A @ X + X @ X.T @ t_A.T @ (jnp.eye(A.shape[0], dtype=A.dtype) - A @ X)
     return X, t_X + (jnp.eye(A.shape[1], dtype=A.dtype) - X @ A) @ t_A.T @ X.T @ X
-
-
-@jax.custom_jvp
-def left_inverse(A: Float[Array, "rows columns"]) -> Float[Array, "columns rows"]:
-    """(AᵀA)⁻¹Aᵀ of a matrix with full column rank, by QR: the plain inverse where A is square. Cheaper than A⁺."""
-    Q, U = jnp.linalg.qr(A)
-    return jax.scipy.linalg.solve_triangular(U, Q.T)
-
-
-@left_inverse.defjvp
-def _left_inverse_jvp(primals, tangents):
-    (A,), (t_A,) = primals, tangents
-    X = left_inverse(A)
-    return X, -X @ t_A @ X + X @ X.T @ t_A.T @ (jnp.eye(A.shape[0], dtype=A.dtype) - A @ X)

@@ -1,4 +1,4 @@
-"""Inverse kinematics along a desired motion: positions, velocities and accelerations of all coordinates."""
+"""Continuation: where a mechanism is while some of its coordinates move, on the branch where it began."""
 
 from typing import NamedTuple
 
@@ -7,19 +7,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fgmbs.kkt import kkt_inverse
+from fgmbs.kinematics.closure import Closure, Instant, close
+from fgmbs.kkt import spd_solve
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.typing import Coordinates, Scalar
+from fgmbs.typing import Coordinates, Scalar, Velocities
 
-_NEWTON_LIMIT = 8
-"""Newton steps from one part of the way to the next; a shorter part is tried after that."""
+_NEWTON_LIMIT = 24
+"""Newton steps at the end of a part; a shorter part is tried after that. In a singular pose each halves the error."""
 _SHORTEST_PART = 1 / 1024
 """Shortest part of the way between two samples, relative to it."""
 _LONGEST_MOVE = 0.2
 """Longest move of a coordinate over one part, relative to the mechanism as drawn: a longer one may end on another
 branch."""
-_DAMPING = 1e-14
-"""What keeps the normal equations solvable, relative to their trace: redundant rows and freedom that is left."""
+_DAMPING = 1e-12
+"""What keeps the normal equations of the tangent solvable, relative to their trace: redundant rows and freedom left."""
 
 
 class Tracked(NamedTuple):
@@ -40,10 +41,10 @@ def track(
 ) -> Tracked:
     """Coordinates q with Φ(q, t) = 0 and q[followed] = y at every sample, on the branch of q0.
 
-    Goes from sample to sample by Newton steps on normal equations, of least norm where freedom is left. Where they do
-    not converge or move far, the way between the samples is divided: a branch is left nowhere but in a singular pose.
-    Differentiable of any order with respect to the mechanism, t and y, by the implicit function theorem at each sample;
-    q0 only chooses the branch.
+    Goes from sample to sample along the tangent and closes the position there. Where that does not converge or moves
+    far, the way between the samples is divided. Where the tangent is not unique (change points, where branches cross;
+    freedom that is left), it is the one nearest to the tangent before. Differentiable of any order with respect to the
+    mechanism, t and y, by the implicit function theorem at each sample; q0 only chooses the branch.
 
     Args:
         mechanism: The mechanism.
@@ -54,106 +55,91 @@ def track(
     """
     mechanism = mechanism.evaluated()
     q, reached, count = jax.lax.stop_gradient(_walk(*jax.lax.stop_gradient((mechanism, q0, t)), followed, y))
-    q = jax.vmap(lambda q, t, y: implicit_pose(mechanism, q, t, y, followed))(q, t, y)
+    q = jax.vmap(lambda q, t, y: implicit_pose(mechanism, Closure(followed, Instant(t, y)), q, t))(q, t, y)
     return Tracked(q, reached, count)
 
 
-def motion_rows(mechanism: AbstractMechanism, q: Coordinates, t: Scalar, followed: tuple[int, ...]) -> Array:
-    """[Φ_q; B], B q = q[followed]: what ties the velocities."""
-    B = jnp.eye(mechanism.nv, dtype=q.dtype)[jnp.asarray(followed, int)]
-    return jnp.concatenate([mechanism.constraint_jacobian(q, t), B])
+compiled_track = eqx.filter_jit(track)
+"""`track` for calls from the host, compiled once for each number of samples."""
 
 
 class _Way(NamedTuple):
-    q: Array
-    done: Array
+    q: Coordinates
+    direction: Velocities
+    """Tangent of the part before, by its length."""
+    done: Scalar
     """How much of the way to the sample is done, from 0 to 1."""
-    part: Array
-    count: Array
+    part: Scalar
+    count: Int[Array, ""]
 
 
 def _walk(mechanism, q0, t, followed, y):
     """(q, reached, Newton steps) at every sample."""
-    places = jnp.asarray(followed, int)
     drawn = jnp.max(jnp.abs(mechanism.reference))
     longest = _LONGEST_MOVE * jnp.where(drawn > 0, drawn, 1.0)
 
-    def newton(q, t, y):
-        """(q, converged, steps) of Newton's method."""
-
-        def body(state):
-            q, _, count = state
-            rows = jnp.concatenate([mechanism.constraints(q, t), q[places] - y])
-            J = motion_rows(mechanism, q, t, followed)
-            normal = J.T @ J
-            normal = normal + _DAMPING * jnp.trace(normal) * jnp.eye(q.shape[0], dtype=q.dtype)
-            step = jax.scipy.linalg.solve(normal, -(J.T @ rows), assume_a="pos")
-            return q + step, jnp.max(jnp.abs(step)), count + 1
-
-        # Convergence is quadratic: after a step below 1e-8 the error is rounding.
-        size = jnp.max(jnp.abs(q)) + jnp.max(jnp.abs(y), initial=0.0)
-        small = 1e-8 * size
-        start = (q, jnp.asarray(jnp.inf, q.dtype), jnp.asarray(0))
-        q1, step, count = jax.lax.while_loop(lambda s: ~(s[1] <= small) & (s[2] < _NEWTON_LIMIT), body, start)
-        gap = jnp.max(jnp.abs(jnp.concatenate([mechanism.constraints(q1, t), q1[places] - y])))
-        near = jnp.max(jnp.abs(q1 - q)) <= longest
-        return q1, (step <= small) & (gap <= 1e-9 * jnp.maximum(size, size**2)) & near, count
+    def advance(way, row0, row1):
+        """The next part of the way between two samples (t, y)."""
+        done = jnp.minimum(way.done + way.part, 1.0)
+        (t0, y0), (t1, y1) = (jax.tree.map(lambda a, b, s=s: a + s * (b - a), row0, row1) for s in (way.done, done))
+        closure = Closure(followed, Instant(t1, y1))
+        # Tangent: the rows at (t1, y1) vanish to first order. Near to the one before, where it is not unique.
+        J = closure.jacobian(mechanism, way.q, t0)
+        length = jnp.sqrt(jnp.sum((y1 - y0) ** 2) + (t1 - t0) ** 2)
+        before = length * way.direction
+        normal = J.T @ J
+        normal = normal + _DAMPING * jnp.trace(normal) * jnp.eye(mechanism.nv, dtype=J.dtype)
+        move = before - spd_solve(normal, J.T @ (closure.rows(mechanism, way.q, t1) + J @ before))
+        q, closed, count, *_ = close(
+            mechanism,
+            lambda q: closure.rows(mechanism, q, t1),
+            lambda q: closure.jacobian(mechanism, q, t1),
+            mechanism.retract(way.q, move),
+            size=jnp.max(jnp.abs(way.q)) + jnp.max(jnp.abs(y1), initial=0.0),
+            limit=_NEWTON_LIMIT,
+        )
+        good = closed & (jnp.max(jnp.abs(mechanism.local(way.q, q))) <= longest)
+        return _Way(
+            jnp.where(good, q, way.q),
+            jnp.where(good & (length > 0), move / jnp.where(length > 0, length, 1.0), way.direction),
+            jnp.where(good, done, way.done),
+            jnp.where(good, 2 * way.part, way.part / 4),
+            way.count + count,
+        )
 
     def sample(state, row):
-        q, t0, y0, alive = state
-        t1, y1 = row
-
-        def body(way):
-            done = jnp.minimum(way.done + way.part, 1.0)
-            q, good, count = newton(way.q, t0 + done * (t1 - t0), y0 + done * (y1 - y0))
-            return _Way(
-                jnp.where(good, q, way.q),
-                jnp.where(good, done, way.done),
-                jnp.where(good, 2 * way.part, way.part / 4),
-                way.count + count,
-            )
-
-        start = _Way(q, jnp.zeros((), q.dtype), jnp.ones((), q.dtype), jnp.asarray(0))
-        way = jax.lax.while_loop(lambda way: alive & (way.done < 1) & (way.part >= _SHORTEST_PART), body, start)
+        q, direction, before, alive = state
+        start = _Way(q, direction, jnp.zeros_like(t[0]), jnp.ones_like(t[0]), jnp.asarray(0))
+        way = jax.lax.while_loop(
+            lambda way: alive & (way.done < 1) & (way.part >= _SHORTEST_PART),
+            lambda way: advance(way, before, row),
+            start,
+        )
         alive = alive & (way.done >= 1)
         q = jnp.where(alive, way.q, q)
-        return (q, t1, y1, alive), (q, alive, way.count)
+        return (q, way.direction, row, alive), (q, alive, way.count)
 
-    start = (q0, t[0], q0[places], jnp.asarray(True))
+    start = (q0, jnp.zeros(mechanism.nv, q0.dtype), (t[0], q0[jnp.asarray(followed, int)]), jnp.asarray(True))
     return jax.lax.scan(sample, start, (t, y))[1]
 
 
-def velocity_solution(
-    mechanism: AbstractMechanism, q: Coordinates, t: Scalar, followed: tuple[int, ...]
-) -> Float[Array, "nv rows"]:
-    """S with dq = S [−Φ_t; dy] and ddq = S [c; ddy]: the right inverse of [Φ_q; B], of least norm.
-
-    Redundant rows are met in the least-squares sense. Its last columns are R, which spans the motions that the
-    constraints allow. Differentiable of any order.
-    """
-    J = motion_rows(mechanism, q, t, followed)
-    S = kkt_inverse(jnp.eye(mechanism.nv, dtype=q.dtype), J).S
-    return 2 * S - S @ (J @ S)  # the series is good to ten digits; once more squares the error
-
-
 @eqx.filter_custom_jvp
-def implicit_pose(
-    mechanism: AbstractMechanism, q: Coordinates, t: Scalar, y: Float[Array, " k"], followed: tuple[int, ...]
-) -> Coordinates:
-    """q, which solves Φ(q, t) = 0 and q[followed] = y, as a function of all that these depend on."""
+def implicit_pose(mechanism: AbstractMechanism, closure: Closure, q: Coordinates, t: Scalar) -> Coordinates:
+    """q, which is closed at t, as a function of all that the closure depends on."""
     return q
 
 
 @implicit_pose.def_jvp
 def _implicit_pose_jvp(primals, tangents):
-    mechanism, q, t, y, followed = primals
-    t_mechanism, _, t_t, t_y, _ = tangents
-    q = implicit_pose(mechanism, q, t, y, followed)  # so that this rule has derivatives again
-
-    def rows(mechanism, t, y):
-        return jnp.concatenate([mechanism.constraints(q, t), q[jnp.asarray(followed, int)] - y])
-
-    values, t_rows = eqx.filter_jvp(rows, (mechanism, t, y), (t_mechanism, t_t, t_y))
+    mechanism, closure, q, t = primals
+    t_mechanism, t_closure, _, t_t = tangents
+    q = implicit_pose(mechanism, closure, q, t)  # so that this rule has derivatives again
+    _, t_rows = eqx.filter_jvp(
+        lambda mechanism, closure, t: closure.rows(mechanism, q, t),
+        (mechanism, closure, t),
+        (t_mechanism, t_closure, t_t),
+    )
     if t_rows is None:
         return q, jnp.zeros_like(q)
-    return q, -velocity_solution(mechanism, q, t, followed) @ t_rows
+    t_v = -closure.inverse(mechanism, q, t) @ t_rows
+    return q, t_v if mechanism.is_vector_space else mechanism.coordinate_rates(q) @ t_v

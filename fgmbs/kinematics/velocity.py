@@ -73,11 +73,11 @@ def velocities(
     start: Numbers | None = None,
     t: float = 0.0,
 ) -> Velocities:
-    """The velocities with the given values by coordinate name; otherwise as slow, or as near to `start`, as possible.
+    """The velocities with the given values by name; otherwise as slow, or as near to `start`, as possible.
 
     Args:
         q: Assembled coordinates [m, rad].
-        given: Velocities by coordinate name [m/s, rad/s].
+        given: Values by velocity name [m/s, rad/s].
         start: Velocities to be near to [m/s, rad/s].
         t: Time [s].
 
@@ -85,10 +85,10 @@ def velocities(
         ArgumentError: An unknown name, a number that is not finite, or given velocities that contradict the constraints
             or each other.
     """
-    names = mechanism.coordinate_names
-    q = finite_vector(mechanism, q, names, "q")
+    names = mechanism.velocity_names
+    q = finite_vector(mechanism, q, mechanism.coordinate_names, "q")
     t = finite_number(t, "t")
-    mask, values = given_arrays(mechanism, given, "given")
+    mask, values = given_arrays(mechanism, given, "given", velocities=True)
     near = None if start is None else finite_vector(mechanism, start, names, "start")
     dq, gaps = _velocity_and_gaps(mechanism, q, jnp.asarray(t, q.dtype), mask, values, near)
     dq, gaps = np.asarray(dq), np.asarray(gaps)
@@ -98,7 +98,7 @@ def velocities(
         open_rows = [
             name for name, gap in zip(mechanism.constraint_names, gaps, strict=True) if gap > 1e-3 * np.max(gaps)
         ]
-        asked = ", ".join(f"d{name}/dt = {value:g}" for name, value in (given or {}).items())
+        asked = ", ".join(f"{name} = {value:g}" for name, value in (given or {}).items())
         if not asked:
             raise ArgumentError(
                 f"no velocity satisfies the constraints in this configuration: {listed(open_rows)} contradict each "

@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.errors import ArgumentError, SolveError, Status
+from fgmbs.kinematics.closure import Closure, Instant
 from fgmbs.kinematics.names import listed
-from fgmbs.kinematics.tracking import implicit_pose, motion_rows, track, velocity_solution
+from fgmbs.kinematics.tracking import implicit_pose, track
 from fgmbs.problems.desired import DesiredMotion
 from fgmbs.problems.driven import Actuated
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
@@ -92,8 +93,8 @@ def _solve(actuated: Actuated, motors: tuple[Motor, ...], wanted: DesiredMotion,
     tracked = track(mechanism, q0, t, followed, wanted.y)
     q = tracked.q
     dq, ddq, found, lambda_, load, missing, influence = jax.vmap(
-        lambda q, t, dy, ddy: sample_forces(actuated, q, t, followed, dy, ddy, effort)
-    )(q, t, wanted.dy, wanted.ddy)
+        lambda q, t, *y: sample_forces(actuated, q, t, Closure(followed, Instant(t, *y)), effort)
+    )(q, t, wanted.y, wanted.dy, wanted.ddy)
     driven = jnp.max(jnp.abs(missing)) <= MISSING * (jnp.max(jnp.abs(load)) + jnp.finfo(q.dtype).tiny)
     status = Status.where(driven, Status.converged, Status.not_driven)
     status = Status.where(jnp.all(tracked.reached), status, Status.out_of_reach)
@@ -113,24 +114,24 @@ def _solve(actuated: Actuated, motors: tuple[Motor, ...], wanted: DesiredMotion,
     return result, tracked.reached, jnp.max(influence, axis=0)
 
 
-def sample_forces(mechanism: Actuated, q, t, followed: tuple[int, ...], dy, ddy, effort):
+def sample_forces(actuated: Actuated, q, t, closure: Closure, effort):
     """(dq, ddq, u, λ, load, missing, influence) at one sample whose motion is determined by the followed coordinates.
 
     With [S_Φ R] the right inverse of [Φ_q; B]: dq = S_Φ b + R dy, ddq = S_Φ c + R ddy; the forces of the motors
     balance Rᵀ(M ddq − Q) = RᵀA u ([Blanco21] eq. (49)), and λ = S_Φᵀ(Q + A u − M ddq).
     """
-    zero = jnp.zeros_like(q)
-    S, J = velocity_solution(mechanism, q, t, followed), motion_rows(mechanism, q, t, followed)
-    m = J.shape[0] - len(followed)
+    mechanism = actuated.mechanism
+    S, J = closure.inverse(mechanism, q, t), closure.jacobian(mechanism, q, t)
+    m = J.shape[0] - len(closure.followed)
 
     def rates(right):
         x = S @ right
         return x + S @ (right - J @ x)
 
-    dq = rates(jnp.concatenate([-mechanism.constraint_rate(q, zero, t), dy]))
-    ddq = rates(jnp.concatenate([mechanism.constraint_bias(q, dq, t), ddy]))
-    needed = mechanism.mass_matrix(q) @ ddq - mechanism.forces(q, dq, t)
-    A, R = mechanism.actuation(q, t), S[:, m:]
+    dq = rates(-closure.rate(mechanism, q, jnp.zeros(mechanism.nv, q.dtype), t))
+    ddq = rates(closure.bias(mechanism, q, dq, t))
+    needed = actuated.mass_matrix(q) @ ddq - actuated.forces(q, dq, t)
+    A, R = actuated.actuation(q, t), S[:, m:]
     u = least_effort(R.T @ A, R.T @ needed, effort, jnp.max(jnp.abs(R)) * jnp.max(jnp.abs(A)))
     left = needed - A @ u
     influence = jnp.max(jnp.abs(R.T @ A), axis=0, initial=0.0) / (
@@ -139,14 +140,14 @@ def sample_forces(mechanism: Actuated, q, t, followed: tuple[int, ...], dy, ddy,
     return dq, ddq, u, -S[:, :m].T @ left, R.T @ needed, R.T @ left, influence
 
 
-def _force_covariance(mechanism: Actuated, q, wanted: DesiredMotion, effort):
+def _force_covariance(actuated: Actuated, q, wanted: DesiredMotion, effort):
     """Covariance of the forces, to first order in the noise of (y, dy, ddy) at each sample."""
 
     def at(q, t, y, dy, ddy, cov):
         def u(rates):
-            y, dy, ddy = rates.T
-            moved = implicit_pose(mechanism, q, t, y, wanted.followed)
-            return sample_forces(mechanism, moved, t, wanted.followed, dy, ddy, effort)[2]
+            closure = Closure(wanted.followed, Instant(t, *rates.T))
+            moved = implicit_pose(actuated.mechanism, closure, q, t)
+            return sample_forces(actuated, moved, t, closure, effort)[2]
 
         J = jax.jacfwd(u)(jnp.stack([y, dy, ddy], axis=1))  # (nu, k, 3)
         return jnp.einsum("aki,kij,bkj->ab", J, cov, J)

@@ -16,9 +16,9 @@ from fgmbs.factors.priors import tracking_selected
 from fgmbs.graph import TimeGraph
 from fgmbs.kinematics import assemble, solve_position
 from fgmbs.kinematics.assembly import closed, unit_rows
+from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import coordinate_index, finite_number, listed
 from fgmbs.kinematics.pseudo_inverse import rank_limit
-from fgmbs.kinematics.tracking import motion_rows
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -114,9 +114,11 @@ def refuse_freedom(mechanism: AbstractMechanism, followed: tuple[int, ...], t: f
     names = listed(mechanism.coordinate_names[i] for i in followed)
     if not is_traced(mechanism):
         with jax.ensure_compile_time_eval():
-            q = np.asarray(assemble(mechanism, t=t))
-            aside = np.random.default_rng(0).standard_normal(mechanism.n) * 1e-2 * np.max(np.abs(q))
-            left_nearby = _freedom(mechanism, assemble(mechanism, start=q + aside, t=t), t, followed)
+            q = assemble(mechanism, t=t)
+            aside = np.random.default_rng(0).standard_normal(mechanism.nv) * 1e-2 * float(jnp.max(jnp.abs(q)))
+            left_nearby = _freedom(
+                mechanism, assemble(mechanism, start=mechanism.retract(q, jnp.asarray(aside)), t=t), t, followed
+            )
         if left_nearby < left:
             raise ArgumentError(
                 f"desired: the pose as drawn is singular for {names} (a dead point): their motion does not tell how "
@@ -136,7 +138,7 @@ def _freedom(mechanism, q, t, followed) -> int:
 
 @eqx.filter_jit
 def _rows(mechanism, q, t, followed):
-    return motion_rows(mechanism.evaluated(), q, t, followed)
+    return Closure(followed).jacobian(mechanism.evaluated(), q, t)
 
 
 def out_of_reach(

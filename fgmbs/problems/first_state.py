@@ -12,16 +12,15 @@ from jaxtyping import Array, Float
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics import assemble
 from fgmbs.kinematics.assembly import is_proper
-from fgmbs.kkt import kkt_inverse
+from fgmbs.kinematics.closure import close
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.smoothed_motion import Branch
 from fgmbs.typing import Coordinates
 
 _GUESSES = 64
 _CANDIDATES = 8
-_CORRECTIONS = 40
-_CLOSED = 1e-9
-"""Error of the constraints, relative to the coordinates, of a guess that could be assembled."""
+_CORRECTIONS, _DAMPING = 60, 1e-3
+"""Newton steps that lead a guess onto the constraints, at most, and the first damping of them."""
 _FIRST_STEPS, _LONGER = 50, 4
 """Steps that are to decide where the motion began, and how many times more where they do not."""
 _DECIDED = 20.0
@@ -37,8 +36,8 @@ def candidate_poses(mechanism: AbstractMechanism) -> list[Coordinates]:
     except AssemblyError:
         first = None
     extent = max(float(np.max(np.abs(np.asarray(mechanism.reference)))), np.pi)
-    throws = np.random.default_rng(0).uniform(-extent, extent, (_GUESSES, mechanism.n))
-    poses, closed = _close(mechanism, mechanism.reference + jnp.asarray(throws, mechanism.reference.dtype))
+    throws = np.random.default_rng(0).uniform(-extent, extent, (_GUESSES, mechanism.nv))
+    poses, closed = _close(mechanism, jnp.asarray(throws, mechanism.reference.dtype))
     poses = list(np.asarray(poses)[np.asarray(closed)])
     chosen = [np.asarray(first)] if first is not None else poses[:1]
     if not chosen:
@@ -52,22 +51,24 @@ def candidate_poses(mechanism: AbstractMechanism) -> list[Coordinates]:
 
 
 @eqx.filter_jit
-def _close(mechanism: AbstractMechanism, guesses: Float[Array, "guesses n"]):
-    """The guesses led onto the constraints, and which of them got there."""
+def _close(mechanism: AbstractMechanism, throws: Float[Array, "guesses nv"]):
+    """The drawing, thrown and led onto the constraints, and which of these guesses got there."""
     mechanism = mechanism.evaluated()
-    zero = jnp.zeros((), guesses.dtype)
-    identity = jnp.eye(mechanism.nv, dtype=guesses.dtype)
+    zero = jnp.zeros((), throws.dtype)
 
-    def close(q):
-        def correct(_, q):
-            S = kkt_inverse(identity, mechanism.constraint_jacobian(q, zero)).S
-            return mechanism.retract(q, -S @ mechanism.constraints(q, zero))
+    def one(throw):
+        found = close(
+            mechanism,
+            lambda q: mechanism.constraints(q, zero),
+            lambda q: mechanism.constraint_jacobian(q, zero),
+            mechanism.retract(mechanism.reference, throw),
+            size=jnp.max(jnp.abs(mechanism.reference)) + jnp.max(jnp.abs(throw)),
+            limit=_CORRECTIONS,
+            damping=_DAMPING,
+        )
+        return found.q, found.closed & is_proper(mechanism, found.q)
 
-        q = jax.lax.fori_loop(0, _CORRECTIONS, correct, q)
-        missed = jnp.linalg.norm(mechanism.constraints(q, zero))
-        return q, (missed <= _CLOSED * (1 + jnp.sum(q**2))) & is_proper(mechanism, q)
-
-    return jax.vmap(close)(guesses)
+    return jax.vmap(one)(throws)
 
 
 def best_start(

@@ -139,7 +139,7 @@ def velocities_given(mechanism: AbstractMechanism, start_velocities: Mapping[str
     if start_velocities is None:
         values, mask = mechanism.initial_velocities
         return mask, values
-    return given_arrays(mechanism, start_velocities, "start_velocities")
+    return given_arrays(mechanism, start_velocities, "start_velocities", velocities=True)
 
 
 def by_name(names: tuple[str, ...], mask, values) -> dict[str, float]:

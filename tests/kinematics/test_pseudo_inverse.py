@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.kinematics.pseudo_inverse import left_inverse, pseudo_inverse, rank_factors, row_norms
+from fgmbs.kinematics.pseudo_inverse import pseudo_inverse, rank_factors, row_norms
 
 
 def _matrix(x, rows=5, columns=4, rank=2):
@@ -17,10 +17,10 @@ def _matrix(x, rows=5, columns=4, rank=2):
     return (left + x * jnp.cos(left)) @ (right + jnp.sin(x * right))
 
 
-@pytest.mark.parametrize("inverse, rank", [(pseudo_inverse, 2), (left_inverse, 4)], ids=["deficient", "left"])
-def test_inverse_and_its_derivatives(inverse, rank):
+@pytest.mark.parametrize("rank", [2, 4])
+def test_inverse_and_its_derivatives(rank):
     def f(x):
-        return inverse(_matrix(x, rank=rank))
+        return pseudo_inverse(_matrix(x, rank=rank))
 
     def reference(x):
         return np.linalg.pinv(_matrix(x, rank=rank), rcond=1e-10)

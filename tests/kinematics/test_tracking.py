@@ -8,7 +8,8 @@ import pytest
 
 from fgmbs.io.load import parse_mechanism
 from fgmbs.kinematics import assemble
-from fgmbs.kinematics.tracking import track, velocity_solution
+from fgmbs.kinematics.closure import Closure
+from fgmbs.kinematics.tracking import track
 from fgmbs.mechanisms.planar import PlanarMechanism, load
 
 _track = eqx.filter_jit(track)
@@ -89,13 +90,13 @@ def test_derivatives_equal_differences(crank):
     np.testing.assert_allclose(second, expected, atol=1e-6)
 
 
-def test_velocity_solution_is_the_pseudo_inverse(configs):
+def test_inverse_of_a_closure_is_the_pseudo_inverse(configs):
     """With redundant rows too."""
     robot = load(configs / "mechanisms" / "parallel_robot.yaml")
     followed = (robot.n - 2, robot.n - 1)
     q = robot.reference
     J = np.concatenate([np.asarray(robot.constraint_jacobian(q, 0.0)), np.eye(robot.n)[list(followed)]])
-    S = np.asarray(eqx.filter_jit(lambda m, q: velocity_solution(m, q, jnp.zeros(()), followed))(robot, q))
+    S = np.asarray(eqx.filter_jit(lambda m, q: Closure(followed).inverse(m, q, jnp.zeros(())))(robot, q))
     np.testing.assert_allclose(J @ S @ J, J, atol=1e-11)
     np.testing.assert_allclose(S @ J, np.eye(robot.n), atol=1e-11)
 
