@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import Array, Float
 
 from fgmbs.errors import Interrupted, Status
 from fgmbs.graph import Unknowns
@@ -127,13 +128,20 @@ def _start(plan: Plan, mechanism, dt, q, dq):
     model = forward_model(mechanism, q, dq, dt, plan.integrator, plan.dof, plan.chosen)
     x = model.state(q, dq, t)
     steps, data = [x, x], [model.rows(x, x, t)]
-    for k in range(1, plan.window):
-        steps.append(model.predict(jnp.stack(steps[-2:]), dt))
-        data.append(model.rows(steps[-2], steps[-1], k * dt))
+    for k in range(1, plan.window - 1):
+        x, rows = _next(model, jnp.stack(steps[-2:]), k * dt)
+        steps.append(x)
+        data.append(rows)
     solver = LevenbergMarquardt(linear=plan.linear, maxiter=20)
-    smoother = FixedLagSmoother(graph=model.graph, solver=solver, past="known", predict=model.predict)
-    state = smoother.init(jnp.stack(steps[1:]), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
+    smoother = FixedLagSmoother(model.graph, solver, "known", jax.tree_util.Partial(_next, model))
+    state = smoother.init(jnp.stack(steps), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
     return smoother, model, state
+
+
+def _next(model: ForwardModel, steps: Float[Array, "2 nx"], t):
+    """Start value of the step at time t, and its data."""
+    x = model.predict(steps, model.graph.dt)
+    return x, model.rows(steps[-1], x, t)
 
 
 @eqx.filter_jit
@@ -144,8 +152,8 @@ def _advance(
 
     def step(state, k):
         t = (k + window - 1) * model.graph.dt
-        left = jax.tree.map(lambda leaf: leaf[0], state.rows) if keep_rows else None
-        state, estimate = smoother.step(state, model.rows(state.steps[-2], state.steps[-1], t))
+        state, estimate = smoother.step(state, t)
+        left = jax.tree.map(lambda leaf: leaf[0], estimate.rows) if keep_rows else None
         return state, (estimate.steps[0], estimate.iterations, estimate.status, left)
 
     return jax.lax.scan(step, state, first + jnp.arange(length))
