@@ -10,11 +10,11 @@ from jaxtyping import Array, Float
 from scipy import stats
 
 from fgmbs.factors.robust import AbstractLoss
-from fgmbs.graph import Unknowns
+from fgmbs.graph import Unknowns, over_time
 from fgmbs.inputs import Disturbance, WhiteNoise, wandering
 from fgmbs.linear import METHODS
 from fgmbs.linear.leverage import leverages
-from fgmbs.problems.estimation_graph import EstimationModel, StepData
+from fgmbs.problems.estimation_graph import SENSORS, EstimationModel, StepData
 from fgmbs.problems.smoothed_motion import Group, SensorFit
 
 _NOTHING = 1e-12
@@ -52,13 +52,12 @@ class Account(NamedTuple):
 def account(model: EstimationModel, x: Unknowns, data: StepData) -> Account:
     """The account of an estimate x of all steps."""
     graph = model.graph(x.steps, data)
-    system, _ = graph.linearize(x)
+    system, _, residuals, E = graph.look(x)
     marginals = METHODS["sqrt"](system, *graph.still(x)).marginals()
     lever = leverages(system, marginals)
-    E = jax.vmap(lambda x, t: model.chart.tangent(model.mechanism, x, t))(x.steps, data.times)
 
     rows, taken = [], {"step": 0, "interval": 0, "global": 0}
-    for factor, r in zip(graph.factors, graph.residuals(x), strict=True):
+    for factor, r in zip(graph.factors, residuals, strict=True):
         start = taken[factor.scope]
         taken[factor.scope] += r.shape[-1]
         of = {"step": lever.step, "interval": lever.pair, "global": lever.globals}[factor.scope]
@@ -73,16 +72,16 @@ def account(model: EstimationModel, x: Unknowns, data: StepData) -> Account:
         places = (r, weight * active, of[..., start : start + r.shape[-1]])
         rows.append(FactorRows(*(part.reshape(-1, r.shape[-1]) for part in places)))
 
-    bands = jax.vmap(lambda *row: _bands(model, *row))
-    ddq, lambda_, ddq_std, lambda_std = bands(x.steps, data.times, data.commands[:, 1], E, marginals.steps)
+    bands = lambda *row: _bands(model, *row)  # noqa: E731
+    ddq, lambda_, ddq_std, lambda_std = over_time(bands, x.steps, data.times, data.commands[:, 1], E, marginals.steps)
     return Account(ddq, lambda_, ddq_std, lambda_std, E, marginals.steps, marginals.globals, tuple(rows))
 
 
 @eqx.filter_jit
 def with_covariance(model: EstimationModel, x: Unknowns, data: StepData, account: Account, covariance) -> Account:
     """The account with other covariances of the local coordinates, as those of a fixed-lag smoother."""
-    bands = jax.vmap(lambda *row: _bands(model, *row))
-    _, _, ddq_std, lambda_std = bands(x.steps, data.times, data.commands[:, 1], account.tangents, covariance)
+    bands = lambda *row: _bands(model, *row)  # noqa: E731
+    _, _, ddq_std, lambda_std = over_time(bands, x.steps, data.times, data.commands[:, 1], account.tangents, covariance)
     return account._replace(ddq_std=ddq_std, lambda_std=lambda_std, covariance=covariance)
 
 
@@ -107,7 +106,7 @@ def groups(model: EstimationModel, account: Account, found: frozenset[str]) -> t
         account: Its account.
         found: Names of sensors and inputs whose size was found from the data.
     """
-    _, moves, *sensors = account.factors[: 2 + len(model.sensors)]
+    _, moves, *sensors = account.factors[: SENSORS + len(model.sensors)]
     made = []
     for sensor, rows in zip(model.sensors, sensors, strict=True):
         size = float(np.max(np.asarray(sensor.sigma)))
@@ -127,7 +126,7 @@ def groups(model: EstimationModel, account: Account, found: frozenset[str]) -> t
 
 def sees(model: EstimationModel, account: Account) -> bool:
     """Whether any sensor reads something that the motion has to do with."""
-    sensors = account.factors[2 : 2 + len(model.sensors)]
+    sensors = account.factors[SENSORS : SENSORS + len(model.sensors)]
     return any(float(np.max(np.asarray(rows.leverage), initial=0.0)) > _NOTHING for rows in sensors)
 
 
@@ -179,7 +178,7 @@ def fits(model: EstimationModel, account: Account, data: StepData, recording: np
     """
     made, T, dt = [], len(recording), float(model.dt)
     times = np.asarray(data.times)[:T]
-    sensors = account.factors[2 : 2 + len(model.sensors)]
+    sensors = account.factors[SENSORS : SENSORS + len(model.sensors)]
     for sensor, samples, rows, on_steps in zip(model.sensors, data.samples, sensors, model.at_steps, strict=True):
         first = 0 if on_steps else 1
         shape = (-1, *samples.mask.shape[1:])

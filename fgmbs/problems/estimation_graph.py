@@ -12,7 +12,7 @@ from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
 from fgmbs.factors.base import Factor, Instant, Noise
 from fgmbs.factors.priors import chart_prior
 from fgmbs.factors.transition import transition
-from fgmbs.graph import Rows, TimeGraph
+from fgmbs.graph import Rows, TimeGraph, over_time
 from fgmbs.inputs import AbstractInput, Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kkt import kkt_inverse
@@ -21,6 +21,8 @@ from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.factor import measurement
 from fgmbs.typing import Scalar
 
+SENSORS = 2
+"""Place of the first sensor among the factors: the prior and the transition come before."""
 _LEAST_NOISE = 1e-8
 """Least spectral density in any direction, relative to the mean one: every direction needs some."""
 
@@ -132,16 +134,18 @@ class EstimationModel(eqx.Module):
 
     def graph(self, x: Float[Array, "steps nx"], data: StepData) -> TimeGraph:
         """The graph over the steps of `data`; the size of the noise is that near x."""
-        rows, forcing = self.rows(x, data), self.forcing
+        return self.over(self.rows(x, data))
+
+    def over(self, rows: Rows) -> TimeGraph:
+        """The graph over steps with these rows."""
+        forcing = self.forcing
         names, ones = ("q", "dq", "u"), Noise.sigma(1.0)
         factors = [
             Factor(chart_prior, names, ones, name="start"),
             Factor(transition, names, ones, "interval", data=(self.transition, forcing)),
         ]
-        for sensor, samples, delay, at_steps in zip(
-            self.sensors, data.samples, self.delays, self.at_steps, strict=True
-        ):
-            slots = samples.mask.shape[-2]
+        for k, (sensor, delay, at_steps) in enumerate(zip(self.sensors, self.delays, self.at_steps, strict=True)):
+            slots = rows.factors[SENSORS + k][1].shape[-1] // sensor.rows
             factors.append(
                 Factor(
                     measurement,
@@ -168,14 +172,14 @@ class EstimationModel(eqx.Module):
                 )
             )
         graph = TimeGraph(
-            self.mechanism, tuple(factors), self.sizes, data.times, self.dt, self.global_sizes, self.chart
+            self.mechanism, tuple(factors), self.sizes, rows.times, self.dt, self.global_sizes, self.chart
         )
         return graph.with_rows(rows)
 
     def rows(self, x: Float[Array, "*steps nx"], data: StepData) -> Rows:
         """What varies with time in the graph."""
         if x.ndim == 2:
-            return jax.vmap(self.rows)(x, data)
+            return over_time(self.rows, x, data)
         T, W = self._process(x, data.times)
         C = jax.lax.stop_gradient(self.chart.coordinates(self.mechanism, x, data.times))
         varying = [((C, data.prior), data.prior_weights), ((T, data.commands), data.linked * W)]
@@ -224,8 +228,16 @@ class EstimationModel(eqx.Module):
         n, nv = self.mechanism.n, self.mechanism.nv
         return self.forcing.motion(self.mechanism, x[:n], x[n : n + nv], t, x[n + nv :], commands)
 
+    def advance(self, steps: Float[Array, "2 nx"], data: StepData) -> tuple[Float[Array, " nx"], Rows]:
+        """Start value and rows of the step after these, which is the first one of a motion where it is not linked."""
+        x = self.next_step(steps[-1], data.times - self.dt, data.commands)
+        x = jnp.where((data.linked == 0) | ~jnp.all(jnp.isfinite(x)), steps[-1], x)
+        return x, self.rows(x, data)
+
     def next_step(self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, "2 nc"]) -> Float[Array, " nx"]:
         """Where the motion goes from x at t to t + Δt with the acceleration it has, unknown forces going on as before.
+
+        It misses the constraints by as much as it misses the motion, O(Δt³): the solver's first step closes them.
 
         Args:
             x: A step.
@@ -236,8 +248,7 @@ class EstimationModel(eqx.Module):
         q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
         ddq, _ = self.accelerations(x, t, (commands[0] + commands[1]) / 2)
         there = self.mechanism.retract(q, dt * dq + dt**2 / 2 * ddq)
-        there = jnp.concatenate([there, dq + dt * ddq, self.forcing.decay * u])
-        return self.chart.move(self.mechanism, there, jnp.zeros(self.local_size, x.dtype), t + dt)
+        return jnp.concatenate([there, dq + dt * ddq, self.forcing.decay * u])
 
     @property
     def step_size(self) -> int:

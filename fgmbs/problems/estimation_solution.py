@@ -28,7 +28,7 @@ from fgmbs.problems.noise_sizes import Search, to_be_found, with_first_sizes
 from fgmbs.problems.online import OnlineEstimate, OnlineEstimator
 from fgmbs.problems.simulation import worst
 from fgmbs.problems.smoothed_motion import Branch, SmoothedMotion
-from fgmbs.problems.window import Follower, follow
+from fgmbs.problems.window import begin, follow
 from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -137,7 +137,6 @@ class Solution:
 
     def begin(self, starts: Sequence[Start], tell: Progress) -> None:
         """Finds where each recording began and follows it step by step."""
-        follower = Follower(self.model, 2, tol=_GUESS)
         guess, priors, weights, first = [], self.data.prior, self.data.prior_weights, 0
         for number, (start, steps) in enumerate(zip(starts, self.grids, strict=True)):
             data = _part(self.data, first, steps.steps, grids.padded_steps(steps.steps))
@@ -147,7 +146,7 @@ class Solution:
                 x, branches = self._search(start, data, steps.steps)
                 self.branches = branches if number == 0 else self.branches
             tell("following", 0, math.nan)
-            state, seen = _follow(follower, x, start.sigma, data, jnp.asarray(steps.steps))
+            state, seen = _follow(self.model, x, start.sigma, data, jnp.asarray(steps.steps))
             guess.append(seen.newest[: steps.steps])
             priors = priors.at[first].set(x)
             weights = weights.at[first].set(1 / start.sigma)
@@ -163,11 +162,11 @@ class Solution:
     def _search(self, start: Start, data: StepData, steps: int):
         """The start that the first samples agree with best; more of them are looked at until they tell."""
         # A calibration that is free to go anywhere makes any start fit.
-        follower = Follower(_calibrated(self.model), 2, tol=_GUESS)
+        model = _calibrated(self.model)
         rest = jnp.zeros(self.model.step_size - self.model.mechanism.n)
 
         def attempt(q, count):
-            _, seen = _follow(follower, jnp.concatenate([q, rest]), start.sigma, data, jnp.asarray(count))
+            _, seen = _follow(model, jnp.concatenate([q, rest]), start.sigma, data, jnp.asarray(count))
             return float(seen.cost[count - 1]), np.asarray(seen.newest[count - 1][: q.shape[0]])
 
         q, branches = best_start(candidate_poses(self.model.mechanism), attempt, steps)
@@ -182,7 +181,7 @@ class Solution:
             data = _part(self.data, 0, steps.steps, grids.padded_steps(steps.steps))
             x, self.branches = self._search(start, data, steps.steps)
         slots = max(1, *(part.slots for part in channels))
-        estimator = OnlineEstimator(Follower(model, window), slots, covariances=True)
+        estimator = OnlineEstimator(model, window, slots, covariances=True)
         state = estimator.begin(x, start.sigma, steps.start, np.asarray(self.data.commands[0, 0]))
         estimates: list[OnlineEstimate] = []
         commands = np.asarray(self.data.commands)
@@ -204,18 +203,16 @@ class Solution:
 
     def _take(self, estimates: Sequence[OnlineEstimate], window: int, x, start: Start) -> None:
         """Every step as it left the window, the last ones as they are in it."""
-        T = len(estimates)
-        left = [np.asarray(one.steps[0]) for one in estimates[window - 1 :]]
-        covariances = [np.asarray(one.covariances)[0] for one in estimates[window - 1 :]]
-        last = estimates[-1]
-        steps = np.concatenate([left, np.asarray(last.steps[1:])])
-        covariance = np.concatenate([covariances, np.asarray(last.covariances)[1:]])
+        T, last = len(estimates), estimates[-1]
+        left = last.of([estimate.numbers for estimate in estimates])
+        steps = np.concatenate([left.steps[window - 1 :, 0], last.steps[1:]])
+        covariance = np.concatenate([left.covariances[window - 1 :, 0], last.covariances[1:]])
         total = self.data.times.shape[0]
         steps, covariance = (np.concatenate([a, np.repeat(a[-1:], total - T, axis=0)]) for a in (steps, covariance))
         self.grids = (self.grids[0]._replace(steps=T),)
-        self.x = Unknowns(jnp.asarray(steps), last.calibration)
+        self.x = Unknowns(jnp.asarray(steps), jnp.asarray(last.calibration))
         self.lag_covariance = jnp.asarray(covariance)
-        self.step_status = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(one.status for one in estimates))
+        self.step_status = left.status
         self.status = worst(self.step_status)
         self.iterations = T
         priors = self.data.prior.at[0].set(x).at[T:].set(steps[-1])
@@ -342,9 +339,10 @@ def _part(data: StepData, first: int, steps: int, total: int) -> StepData:
 
 
 @eqx.filter_jit
-def _follow(follower: Follower, x, sigma, data: StepData, count):
-    state = follower.init(x, sigma, jax.tree.map(lambda leaf: leaf[0], data))
-    return follow(follower, state, data, count)
+def _follow(model: EstimationModel, x, sigma, data: StepData, count):
+    data = data._replace(prior=data.prior.at[0].set(x), prior_weights=data.prior_weights.at[0].set(1 / sigma))
+    state = begin(model, 2, x, jax.tree.map(lambda leaf: leaf[0], data))
+    return follow(model, state, data, count, _GUESS)
 
 
 @eqx.filter_jit

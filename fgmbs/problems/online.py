@@ -1,16 +1,18 @@
 """State estimation in a real-time loop: one sample of the sensors in, one estimate out."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jax.core import Tracer
+from jaxtyping import Array, Float, Int
 
 from fgmbs.errors import ArgumentError, Status
 from fgmbs.inputs import AbstractInput
@@ -25,11 +27,11 @@ from fgmbs.problems.estimation_arguments import (
     chosen_coordinates,
     nominal_delays,
 )
-from fgmbs.problems.estimation_graph import EstimationModel, Samples, StepData
+from fgmbs.problems.estimation_graph import SENSORS, EstimationModel, Samples, StepData
 from fgmbs.problems.noise_sizes import to_be_found
-from fgmbs.problems.window import Follower, FollowState
+from fgmbs.problems.window import begin, take_in
 from fgmbs.sensors.base import AbstractSensor
-from fgmbs.typing import Coordinates, Scalar, Velocities
+from fgmbs.solvers.fixed_lag import WindowState
 
 _ON_STEP = 1e-6
 """Distance from a step, in steps, below which a sample lies on it."""
@@ -40,42 +42,60 @@ Sample: TypeAlias = Float[Array, " numbers"] | Float[np.ndarray, " numbers"]
 the known forces at both ends of the interval. One array, because every array that is handed over costs time."""
 
 
-class OnlineState(NamedTuple):
-    """What the estimator remembers."""
+class OnlineState(eqx.Module):
+    """What the estimator remembers: a `WindowState` in one array."""
 
-    window: FollowState
-    step: Int[Array, ""]
-    """Steps that have been taken in."""
-    t: Float[Array, ""]
-    """Time of the next step [s]."""
+    numbers: Float[Array, "*batch numbers"]
 
 
-class OnlineEstimate(NamedTuple):
-    """What is known of the newest step."""
+def _part(name: str, text: str) -> property:
+    return property(lambda estimate: estimate._part(name), doc=text)
 
-    t: Scalar
-    """[s]"""
-    q: Coordinates
-    """[m, rad]"""
-    dq: Velocities
-    """[m/s, rad/s]"""
-    ddq: Velocities
-    """White forces left out [m/s², rad/s²]."""
-    forces: Float[Array, " nu"]
-    """Unknown forces with a memory [N, N·m]."""
-    q_std: Coordinates
-    dq_std: Velocities
-    ddq_std: Velocities
-    forces_std: Float[Array, " nu"]
-    steps: Float[Array, "window nx"]
-    """(q, dq, u) of all steps of the window, the oldest first: those know of what came after them."""
-    covariances: Float[Array, "window local local"] | None
-    """Of the local coordinates of these steps, if the estimator was told to find them."""
-    calibration: Float[Array, " p"]
-    """Calibration numbers, in the order of `OnlineEstimator.calibration_names`."""
-    status: Status
-    unused: Int[Array, ""]
-    """Samples that came too late for the window, too early, or found no room."""
+
+class OnlineEstimate(eqx.Module):
+    """What is known of the newest step, in one array; its parts are cut out where they are asked for."""
+
+    numbers: Float[Array, "*batch numbers"] | Float[np.ndarray, "*batch numbers"]
+    layout: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
+    """Name and shape of the parts."""
+
+    t = _part("t", "[s]")
+    q = _part("q", "(n,) [m, rad]")
+    dq = _part("dq", "(nv,) [m/s, rad/s]")
+    ddq = _part("ddq", "(nv,), white forces left out [m/s², rad/s²]")
+    forces = _part("forces", "(nu,), unknown forces with a memory [N, N·m]")
+    q_std = _part("q_std", "(n,) [m, rad]")
+    dq_std = _part("dq_std", "(nv,) [m/s, rad/s]")
+    ddq_std = _part("ddq_std", "(nv,) [m/s², rad/s²]")
+    forces_std = _part("forces_std", "(nu,) [N, N·m]")
+    steps = _part("steps", "(window, nx), (q, dq, u) of the window, the oldest first: those know of what came after")
+    covariances = _part("covariances", "(window, local, local) of the local coordinates, if the estimator finds them")
+    calibration = _part("calibration", "(p,), calibration numbers in the order of `OnlineEstimator.calibration_names`")
+
+    @property
+    def status(self) -> Status:
+        """How the iteration of the window ended."""
+        return eqx.tree_at(lambda status: status._value, Status.running, self._part("status").astype(int))
+
+    @property
+    def unused(self) -> Array | np.ndarray:
+        """Samples that came too late for the window, too early, or found no room."""
+        return self._part("unused").astype(int)
+
+    def of(self, numbers: Any) -> "OnlineEstimate":
+        """Another estimate, or several, of the same estimator."""
+        return OnlineEstimate(np.asarray(numbers), self.layout)
+
+    def _part(self, name: str) -> Array | np.ndarray:
+        start = 0
+        for other, shape in self.layout:
+            size = math.prod(shape)
+            if other == name:
+                # NumPy cuts a hundred times faster.
+                numbers = self.numbers if isinstance(self.numbers, Tracer) else np.asarray(self.numbers)
+                return numbers[..., start : start + size].reshape((*numbers.shape[:-1], *shape))
+            start += size
+        raise AttributeError(f"the estimator does not find {name}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,38 +103,48 @@ class OnlineEstimator:
     """A fixed-lag smoother for a real-time loop; made by `fgmbs.online`.
 
     `step` is a pure function of arrays, always of the same shape, and compiled on its first call: it can also stand in
-    a `jax.lax.scan` over a recording, or under `jax.vmap` over states and samples.
+    a `jax.lax.scan` over a recording, or under `jax.vmap` over states and samples. Estimators of the same structure
+    share their programs, whatever their numbers are.
 
     Attributes:
-        follower: Model and window.
+        model: Mechanism, sensors and forces.
+        window: Steps in the window.
         slots: Samples of one sensor that a step has room for.
         covariances: Whether estimates hold the covariances of all steps of the window.
     """
 
-    follower: Follower
+    model: EstimationModel
+    window: int
     slots: int
     covariances: bool = False
-    step: Callable[[OnlineState, Sample], tuple[OnlineState, OnlineEstimate]] = field(init=False, repr=False)
-    """Takes in what came since the last step: (state, sample) → (state, estimate at the new step)."""
+    _numbers: Float[Array, " numbers"] = field(init=False, repr=False)
+    _programs: "_Programs" = field(init=False, repr=False)
 
     def __post_init__(self):
-        # The mechanism is part of the program: nothing but states and samples is handed over at every call.
-        object.__setattr__(self, "step", jax.jit(partial(_step, self)))
+        # One array, because every array that is handed over costs time at every call.
+        numbers, pattern = _flat(self.model)
+        object.__setattr__(self, "_numbers", numbers)
+        object.__setattr__(self, "_programs", _programs(pattern, self.window, self.slots, self.covariances))
+
+    def step(self, state: OnlineState, sample: Sample) -> tuple[OnlineState, OnlineEstimate]:
+        """Takes in what came since the last step: (state, sample) → (state, estimate at the new step)."""
+        numbers, estimate = self._programs.step(self._numbers, state.numbers, sample)
+        return OnlineState(numbers), OnlineEstimate(estimate, self._programs.layout)
 
     @property
     def sensor_names(self) -> tuple[str, ...]:
         """Names of the sensors, in their order."""
-        return tuple(sensor.name for sensor in self.follower.model.sensors)
+        return tuple(sensor.name for sensor in self.model.sensors)
 
     @property
     def force_names(self) -> tuple[str, ...]:
         """Names of the unknown forces with a memory, in their order."""
-        return tuple(force.name for force in self.follower.model.wandering)
+        return tuple(force.name for force in self.model.wandering)
 
     @property
     def calibration_names(self) -> tuple[str, ...]:
         """SENSOR.KEY of the calibration numbers that are estimated, one for each number."""
-        return tuple(name for name, size in self.follower.model.global_sizes for _ in range(size))
+        return tuple(name for name, size in self.model.global_sizes for _ in range(size))
 
     def init(
         self,
@@ -137,13 +167,13 @@ class OnlineEstimator:
             ArgumentError: Names that are none, or numbers that are not finite.
             AssemblyError: The start cannot be assembled.
         """
-        model = self.follower.model
+        model = self.model
         (begin,) = checked_start(model, 1, start or {}, start_velocities, start_sigma)
         return self.begin(begin.x, begin.sigma, finite_number(t, "t"), np.zeros(len(model.commands)))
 
     def begin(self, x, sigma, t: float, forces) -> OnlineState:
         """The state before the first step, near x with these standard deviations, under these known forces."""
-        return _begin(self.follower, self.slots, x, sigma, jnp.asarray(t, dtype=float), jnp.asarray(forces))
+        return OnlineState(self._programs.begin(self._numbers, x, sigma, jnp.asarray(t, dtype=float), forces))
 
     def sample(
         self,
@@ -161,7 +191,7 @@ class OnlineEstimator:
         Raises:
             ArgumentError: A sensor or command that is none, a value of another size, or more values than slots.
         """
-        model = self.follower.model
+        model = self.model
         for name in readings:
             if name not in self.sensor_names:
                 advice = nearest(name, self.sensor_names, "sensors")
@@ -195,22 +225,11 @@ class OnlineEstimator:
     def pack(self, read: Sequence[tuple[np.ndarray, np.ndarray]], forces: np.ndarray) -> Sample:
         """The sample of (values (n, rows), times (n,)) of every sensor, and (2, nc) known forces."""
         parts = []
-        for sensor, (values, times) in zip(self.follower.model.sensors, read, strict=True):
+        for sensor, (values, times) in zip(self.model.sensors, read, strict=True):
             filled = np.full((self.slots, sensor.rows + 1), np.nan)
             filled[: len(times), :-1], filled[: len(times), -1] = values, times
             parts.append(filled.ravel())
         return np.concatenate([*parts, forces.ravel()])
-
-    def unpack(
-        self, sample: Float[Array, " numbers"]
-    ) -> tuple[list[Float[Array, "slots rows_1"]], Float[Array, "2 nc"]]:
-        """(values and times of every sensor, known forces)."""
-        parts, start = [], 0
-        for sensor in self.follower.model.sensors:
-            size = self.slots * (sensor.rows + 1)
-            parts.append(sample[start : start + size].reshape(self.slots, sensor.rows + 1))
-            start += size
-        return parts, sample[start:].reshape(2, -1)
 
 
 def online(
@@ -262,13 +281,121 @@ def online(
         nominal_delays(sensors),
         tuple(not between_steps and "delay" not in sensor.unknowns for sensor in sensors),
     )
-    return OnlineEstimator(Follower(model, int(window)), int(slots))
+    return OnlineEstimator(model, int(window), int(slots))
 
 
-@eqx.filter_jit
-def _begin(follower: Follower, slots: int, x, sigma, t, forces) -> OnlineState:
-    blank = _blank(follower.model, slots, t, jnp.stack([forces, forces]))
-    return OnlineState(follower.init(x, sigma, blank), jnp.asarray(0), t)
+class _Pattern(NamedTuple):
+    """Everything in a pytree but the numbers of its arrays; compares by value."""
+
+    tree: Any
+    leaves: tuple[Any, ...]
+    """Shape and type of what is a number, the rest itself."""
+
+
+def _is_number(leaf) -> bool:
+    return eqx.is_array(leaf) or isinstance(leaf, np.ndarray | float)
+
+
+def _flat(tree) -> tuple[np.ndarray | Array, _Pattern]:
+    """(all numbers of a pytree in one array, what is left of it)."""
+    leaves, structure = jax.tree.flatten(tree)
+    numbers = [leaf for leaf in leaves if _is_number(leaf)]
+    kept = tuple((np.shape(leaf), jnp.result_type(leaf)) if _is_number(leaf) else leaf for leaf in leaves)
+    joined = jnp.concatenate([jnp.ravel(jnp.asarray(leaf)).astype(float) for leaf in numbers])
+    return joined, _Pattern(structure, kept)
+
+
+def _unflat(pattern: _Pattern, numbers: Float[Array, " numbers"]) -> Any:
+    leaves, start = [], 0
+    for kept in pattern.leaves:
+        if isinstance(kept, tuple):
+            shape, dtype = kept
+            size = math.prod(shape)
+            leaves.append(numbers[start : start + size].reshape(shape).astype(dtype))
+            start += size
+        else:
+            leaves.append(kept)
+    return jax.tree.unflatten(pattern.tree, leaves)
+
+
+class _Programs:
+    """The compiled functions of all estimators of one structure; all of flat arrays.
+
+    Attributes:
+        begin: (model, start value, its standard deviations, time, known forces) → state.
+        step: (model, state, sample) → (state, estimate).
+        layout: Parts of an estimate.
+    """
+
+    def __init__(self, pattern: _Pattern, window: int, slots: int, covariances: bool):
+        self.window, self.slots, self.covariances = window, slots, covariances
+        self.pattern = pattern
+        self.begin, self.step = jax.jit(self._begin), jax.jit(self._step)
+        shapes = eqx.filter_eval_shape(self._shapes, jnp.zeros(self._size))
+        self.state = _flat(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes[0]))[1]
+        self.layout = shapes[1]
+
+    @property
+    def _size(self) -> int:
+        return sum(math.prod(kept[0]) for kept in self.pattern.leaves if isinstance(kept, tuple))
+
+    def _shapes(self, numbers):
+        """(a state, parts of an estimate)."""
+        model: EstimationModel = _unflat(self.pattern, numbers)
+        state = self._first(model, jnp.zeros(model.step_size), jnp.ones(()), jnp.zeros(()), jnp.zeros(()))
+        n, nv, nu, nl, W = model.mechanism.n, model.mechanism.nv, len(model.wandering), model.local_size, self.window
+        shapes = dict(t=(), q=(n,), dq=(nv,), ddq=(nv,), forces=(nu,), q_std=(n,), dq_std=(nv,), ddq_std=(nv,))
+        shapes |= dict(forces_std=(nu,), steps=(W, model.step_size), calibration=model.calibration[0].shape)
+        shapes |= dict(status=(), unused=()) | (dict(covariances=(W, nl, nl)) if self.covariances else {})
+        return state, tuple(shapes.items())
+
+    def _first(self, model: EstimationModel, x, sigma, t, forces):
+        blank = _blank(model, self.slots, t, jnp.broadcast_to(forces, (2, len(model.commands))))
+        return begin(model, self.window, x, blank), jnp.broadcast_to(1 / sigma, (model.local_size,))
+
+    def _begin(self, numbers, x, sigma, t, forces):
+        return _flat(self._first(_unflat(self.pattern, numbers), x, sigma, t, forces))[0]
+
+    def _step(self, numbers, state, sample):
+        state, parts = self._advance(_unflat(self.pattern, numbers), _unflat(self.state, state), jnp.asarray(sample))
+        return _flat(state)[0], _flat([parts[name] for name, _ in self.layout])[0]
+
+    def _advance(self, model: EstimationModel, state, sample):
+        window, weights = state
+        read, forces = _cut(model, self.slots, sample)
+        t, first = window.rows.times[-1] + model.dt, window.taken == 0
+        newest = _blank(model, self.slots, t, forces)._replace(
+            linked=jnp.where(first, 0.0, 1.0), prior=window.steps[-1], prior_weights=jnp.where(first, weights, 0.0)
+        )
+        window, newest, unused = _placed(model, window, newest, read)
+        window, estimate = take_in(model, window, newest)
+
+        x, cov = estimate.steps[-1], estimate.newest_covariance()
+        n, nv = model.mechanism.n, model.mechanism.nv
+        E = model.chart.tangent(model.mechanism, x, t)
+        ddq, push = jax.linearize(lambda x: model.accelerations(x, t, forces[1])[0], x)
+        std = _std(E, cov)
+        parts = dict(
+            t=t,
+            q=x[:n],
+            dq=x[n : n + nv],
+            ddq=ddq,
+            forces=x[n + nv :],
+            q_std=std[:n],
+            dq_std=std[n : n + nv],
+            ddq_std=_std(jax.vmap(push, 1, 1)(E), cov),
+            forces_std=std[n + nv :],
+            steps=estimate.steps,
+            calibration=estimate.globals,
+            status=estimate.status._value,
+            unused=unused,
+        )
+        if self.covariances:
+            parts["covariances"] = estimate.marginals().steps
+        return (window, weights), parts
+
+
+_programs = lru_cache(maxsize=64)(_Programs)
 
 
 def _blank(model: EstimationModel, slots: int, t, forces) -> StepData:
@@ -280,73 +407,53 @@ def _blank(model: EstimationModel, slots: int, t, forces) -> StepData:
     return StepData(t, jnp.ones(()), jnp.zeros(model.step_size), jnp.zeros(model.local_size), forces, samples)
 
 
-def _step(estimator: OnlineEstimator, state: OnlineState, sample: Sample) -> tuple[OnlineState, OnlineEstimate]:
-    follower = estimator.follower
-    model = follower.model
-    read, forces = estimator.unpack(jnp.asarray(sample))
-    newest = _blank(model, estimator.slots, state.t, forces)
-    held = state.window.data
-    placed, unused = [], jnp.asarray(0)
-    for k, came in enumerate(read):
-        # The row of the newest step has been a placeholder until now.
-        window = jax.tree.map(lambda old, new: old.at[-1].set(new), held.samples[k], newest.samples[k])
-        times = came[:, -1] - model.delays[k]
-        taken, lost = _place(window, came[:, :-1], times, state.t, model.dt)
-        placed.append(taken)
-        unused += lost
-    window = state.window._replace(data=held._replace(samples=tuple(placed)))
-    newest = newest._replace(samples=tuple(jax.tree.map(lambda leaf: leaf[-1], part) for part in placed))
-    moved, estimate = follower.step(window, newest, state.step == 0)
-
-    covariances = follower.marginals(estimate).steps if estimator.covariances else None
-    x, cov = estimate.steps[-1], follower.newest_covariance(estimate)
-    n, nv = model.mechanism.n, model.mechanism.nv
-    E = model.chart.tangent(model.mechanism, x, state.t)
-    ddq, push = jax.linearize(lambda x: model.accelerations(x, state.t, forces[1])[0], x)
-    std = _std(E, cov)
-    answer = OnlineEstimate(
-        t=state.t,
-        q=x[:n],
-        dq=x[n : n + nv],
-        ddq=ddq,
-        forces=x[n + nv :],
-        q_std=std[:n],
-        dq_std=std[n : n + nv],
-        ddq_std=_std(jax.vmap(push, 1, 1)(E), cov),
-        forces_std=std[n + nv :],
-        steps=estimate.steps,
-        covariances=covariances,
-        calibration=estimate.globals,
-        status=estimate.status,
-        unused=unused,
-    )
-    return OnlineState(moved, state.step + 1, state.t + model.dt), answer
-
-
 def _std(J, cov):
     return jnp.sqrt(jnp.maximum(jnp.einsum("ia,ab,ib->i", J, cov, J), 0.0))
 
 
+def _cut(model: EstimationModel, slots: int, sample: Float[Array, " numbers"]):
+    """(values and times of every sensor, known forces) of a sample."""
+    parts, start = [], 0
+    for sensor in model.sensors:
+        size = slots * (sensor.rows + 1)
+        parts.append(sample[start : start + size].reshape(slots, sensor.rows + 1))
+        start += size
+    return parts, sample[start:].reshape(2, -1)
+
+
+def _placed(model: EstimationModel, window: WindowState, newest: StepData, read):
+    """The window and its newest step with the samples that came, and how many of these found no place."""
+    unused, factors, samples = 0, list(window.rows.factors), []
+    for k, (came, empty) in enumerate(zip(read, newest.samples, strict=True)):
+        (values, fractions, commands), weights = factors[SENSORS + k]
+        held = Samples(values, fractions, weights.reshape(values.shape))
+        held = jax.tree.map(lambda old, new: jnp.concatenate([old, new[None]]), held, empty)
+        held, lost = _place(held, came[:, :-1], came[:, -1] - model.delays[k], newest.times, model.dt)
+        unused += lost
+        old, new = (jax.tree.map(itemgetter(part), held) for part in (slice(None, -1), -1))
+        factors[SENSORS + k] = (old.values, old.fractions, commands), old.mask.reshape(weights.shape)
+        samples.append(new)
+    window = window._replace(rows=window.rows._replace(factors=tuple(factors)))
+    return window, newest._replace(samples=tuple(samples)), unused
+
+
 def _place(window: Samples, values, times, now, dt) -> tuple[Samples, Int[Array, ""]]:
     """The samples of a sensor in the window, and how many of them found no place."""
-    steps, slots = window.fractions.shape
+    steps = window.fractions.shape[0]
     unused = jnp.asarray(0)
     for value, time in zip(values, times, strict=True):
         age = jnp.where(jnp.isnan(time), 0.0, (time - now) / dt)
         age = jnp.where(jnp.abs(age - jnp.round(age)) < _ON_STEP, jnp.round(age), age)
         end = jnp.ceil(age)
-        row = (steps - 1 + end).astype(int)
         there = jnp.isfinite(value)
-        fits = (row > 0) & (row < steps)
-        row = jnp.clip(row, 0, steps - 1)
-        full: Bool[Array, " slots"] = jnp.any(window.mask[row] > 0, axis=-1)
-        fits &= ~jnp.all(full)
-        slot = jnp.argmin(full)
-        put = fits & jnp.any(there)
-        unused += (~fits & jnp.any(there)).astype(int)
+        # Step 0 leaves the window now, and what lies before it belongs to an interval that has left already.
+        row = (jnp.arange(steps) == steps - 1 + end) & (jnp.arange(steps) > 0) & jnp.any(there)
+        free = jnp.all(window.mask == 0, axis=-1)
+        put = free & (jnp.cumsum(free, axis=1) == 1) & row[:, None]
+        unused += (jnp.any(there) & ~jnp.any(put)).astype(int)
         window = Samples(
-            window.values.at[row, slot].set(jnp.where(put, jnp.where(there, value, 0.0), window.values[row, slot])),
-            window.fractions.at[row, slot].set(jnp.where(put, age - end + 1, window.fractions[row, slot])),
-            window.mask.at[row, slot].set(jnp.where(put, there.astype(value.dtype), window.mask[row, slot])),
+            jnp.where(put[..., None], jnp.where(there, value, 0.0), window.values),
+            jnp.where(put, age - end + 1, window.fractions),
+            jnp.where(put[..., None], there.astype(value.dtype), window.mask),
         )
     return window, unused

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
+from jaxtyping import Array, Float
 
 from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import Forcing
@@ -151,13 +152,14 @@ def _start(plan: Plan, mechanism, dt, q, dq):
     t = jnp.zeros((), dt.dtype)
     x = trajectory.state(q, dq, t, *_NOTHING)
     steps, data = [x, x], [_rows(trajectory, x, x, t)]
-    for k in range(1, plan.window):
-        steps.append(trajectory.predict(jnp.stack(steps[-2:]), dt))
-        data.append(_rows(trajectory, steps[-2], steps[-1], k * dt))
+    for k in range(1, plan.window - 1):
+        x, rows = _next(trajectory, jnp.stack(steps[-2:]), k * dt)
+        steps.append(x)
+        data.append(rows)
     solver = LevenbergMarquardt(linear=plan.linear, maxiter=20)
     graph = _graph(trajectory, q, dq, jnp.zeros(1, dt.dtype))
-    smoother = FixedLagSmoother(graph=graph, solver=solver, past="known", predict=trajectory.predict)
-    state = smoother.init(jnp.stack(steps[1:]), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
+    smoother = FixedLagSmoother(graph, solver, "known", jax.tree_util.Partial(_next, trajectory))
+    state = smoother.init(jnp.stack(steps), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
     return smoother, trajectory, state
 
 
@@ -189,14 +191,19 @@ def _rows(trajectory: Trajectory, before, now, t) -> Rows:
     return Rows(jnp.asarray(t), (*own, (None, None), (None, None)))
 
 
+def _next(trajectory: Trajectory, steps: Float[Array, "2 nx"], t):
+    """Start value of the step at time t, and its data."""
+    x = trajectory.predict(steps, trajectory.dt)
+    return x, _rows(trajectory, steps[-1], x, t)
+
+
 @eqx.filter_jit
 def _advance(smoother: FixedLagSmoother, trajectory: Trajectory, state, first, length: int, window: int, keep: bool):
     """The window moved on by `length` steps: (state, (step that left, its iterations, status and data) for each)."""
 
     def step(state, k):
-        t = (k + window - 1) * trajectory.dt
-        left = jax.tree.map(lambda leaf: leaf[0], state.rows) if keep else None
-        state, estimate = smoother.step(state, _rows(trajectory, state.steps[-2], state.steps[-1], t))
+        state, estimate = smoother.step(state, (k + window - 1) * trajectory.dt)
+        left = jax.tree.map(lambda leaf: leaf[0], estimate.rows) if keep else None
         return state, (estimate.steps[0], estimate.iterations, estimate.status, left)
 
     return jax.lax.scan(step, state, first + jnp.arange(length))

@@ -1,55 +1,74 @@
 """Fixed-lag smoothing: a window over the last steps, and a square-root prior in the place of everything older."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import linear_prior
 from fgmbs.graph import Rows, TimeGraph, Unknowns
-from fgmbs.linear.blocks import LeastSquares
-from fgmbs.linear.sqrt import marginalize_first
+from fgmbs.linear import METHODS, Factorization, LeastSquares, Marginals, marginalize_first
+from fgmbs.linear.triangle import Triangle
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.typing import Scalar
 
 
-class WindowState(eqx.Module):
-    """A window whose newest step is predicted, but has not got its data yet."""
+class WindowState(NamedTuple):
+    """The last steps, and a square-root prior in the place of everything older."""
 
     steps: Float[Array, "window nx"]
+    """The last window; its oldest step has left it."""
     globals: Float[Array, " p"]
     rows: Rows
-    """Data of all steps of the window; those of the newest are a placeholder."""
-    prior: tuple[Float[Array, "wide x"], Float[Array, " wide"], Float[Array, " x"]]
-    """(R, d, x₀): rows R (x − x₀) + d on x = (oldest step, globals), in the place of everything older."""
+    """Data of all of these steps but the oldest."""
+    prior: tuple[Float[Array, "wide tangent"], Float[Array, " wide"], Float[Array, " x"]]
+    """(R, d, x₀): rows R (x ⊟ x₀) + d on x = (oldest step that is left, globals)."""
+    past_cost: Scalar
+    """Cost of the factors that have left the window, as far as the window cannot lower it any more."""
+    taken: Int[Array, ""]
+    """Steps that have been taken in."""
 
 
-class Estimate(eqx.Module):
+class Estimate(NamedTuple):
     """What the smoother knows after a step."""
 
     steps: Float[Array, "window nx"]
     """All steps of the window, the oldest first; the oldest leaves the window now."""
     globals: Float[Array, " p"]
+    rows: Rows
+    """Data of these steps."""
     system: LeastSquares
     """The window linearized at the best point, for covariances."""
+    rest: LeastSquares | None
+    """The same with the oldest step marginalized, unless the past is known."""
     status: Status
     iterations: Int[Array, ""]
-    cost: Float[Array, ""]
-    """Cost of the window."""
-    lost: Float[Array, ""]
-    """Cost that goes with the oldest step: of its rows less that of the prior which stands for them."""
+    cost: Scalar
+    """Of everything taken in so far; robust losses that have left the window by their tangent quadratics."""
+
+    def newest_covariance(self) -> Float[Array, "local local"]:
+        """Covariance of the local coordinates of the newest step."""
+        assert self.rest is not None
+        factor = _undamped(self.rest).factor
+        assert isinstance(factor, Triangle)
+        size = self.rest.step_size
+        return factor.last_covariance()[:size, :size]
+
+    def marginals(self) -> Marginals:
+        """Covariances of the local coordinates of the window."""
+        return _undamped(self.system).marginals()
 
 
 class FixedLagSmoother(eqx.Module):
     """A smoother over the last `window` steps of a graph.
 
-    `step` is a pure function (state, rows) → (state, estimate), for the body of a `lax.scan` over a recording or for a
+    `step` is a pure function (state, data) → (state, estimate), for the body of a `lax.scan` over a recording or for a
     real-time loop.
 
     Attributes:
@@ -60,22 +79,25 @@ class FixedLagSmoother(eqx.Module):
             step before the window is held at its estimate with the information that the initial factors give to step
             0. Without measurements nothing more is ever learned about the past, while its distribution widens, in
             unstable motion exponentially, until the window is held by nothing but rounding.
-        predict: (the last two steps (2, nx), dt) → start value (nx,) of the next.
+        advance: (the last two steps (2, nx), data) → (start value (nx,) of the next step, its `Rows`); what data are is
+            up to it.
     """
 
     graph: TimeGraph
     solver: LevenbergMarquardt = eqx.field(static=True)
     past: Literal["marginal", "known"] = eqx.field(static=True)
-    predict: Callable[[Float[Array, "2 nx"], Scalar], Float[Array, " nx"]]
+    advance: Callable[[Float[Array, "2 nx"], PyTree], tuple[Float[Array, " nx"], Rows]]
 
     def init(
         self, steps: Float[Array, "window nx"], rows: Rows, globals: Float[Array, " p"] | None = None
     ) -> WindowState:
-        """The window over the first steps, from their start values and data; the newest get theirs in `step`."""
+        """The window before its newest step: `rows` are the data of all of its steps but the oldest, from which the
+        first is predicted only."""
         first = self.graph.with_rows(jax.tree.map(lambda leaf: leaf[:1], rows))
         globals = jnp.zeros(0, steps.dtype) if globals is None else globals
-        first = eqx.tree_at(lambda graph: graph.factors, first, self._once)
-        point = Unknowns(steps[:1], globals)
+        once = tuple(factor for factor in self.graph.factors if factor.scope in ("initial", "global"))
+        first = eqx.tree_at(lambda graph: graph.factors, first, once)
+        point = Unknowns(steps[1:2], globals)
         system, _ = first.linearize(point)
         R = jnp.block(
             [
@@ -90,19 +112,24 @@ class FixedLagSmoother(eqx.Module):
             R, d = jnp.split(jnp.linalg.qr(jnp.column_stack([R, d]), mode="r")[:wide], [wide], 1)
             d, missing = d[:, 0], 0
         R, d = jnp.pad(R, ((0, missing), (0, 0))), jnp.pad(d, (0, missing))
-        return WindowState(steps, globals, rows, self._prior(R, d, point, first.times[0], 0))
+        prior = self._prior(R, d, point, first.times[0], 0)
+        return WindowState(steps, globals, rows, prior, jnp.zeros((), steps.dtype), jnp.asarray(0))
 
-    def step(self, state: WindowState, rows: Rows) -> tuple[WindowState, Estimate]:
-        """Gives the newest step its data, solves the window, and moves it on by one step."""
-        rows = jax.tree.map(lambda old, new: old.at[-1].set(new), state.rows, rows)
+    def step(self, state: WindowState, data: PyTree) -> tuple[WindowState, Estimate]:
+        """Takes in a step: moves the window on to it and solves it."""
+        start, newest = self.advance(state.steps[-2:], data)
+        rows = jax.tree.map(lambda held, new: jnp.concatenate([held, new[None]]), state.rows, newest)
+        steps = jnp.concatenate([state.steps[1:], start[None]])
         graph = self.graph.with_rows(rows)
         names, globals = (tuple(dict(sizes)) for sizes in (graph.sizes, graph.global_sizes))
         marginal = Factor(linear_prior, names, Noise.sigma(1.0), "initial", data=state.prior, globals=globals)
         factors = tuple(factor for factor in graph.factors if factor.scope not in ("initial", "global"))
         graph = eqx.tree_at(lambda graph: graph.factors, graph, (*factors, marginal))
-        x, lm = self.solver.run(Unknowns(state.steps, state.globals), graph)
+        x, lm = self.solver.run(Unknowns(steps, state.globals), graph)
+        rest = None
         if self.past == "marginal":
             R, d, rho = marginalize_first(lm.system)
+            rest = lm.system.after_first(R, d)
             prior = self._prior(R, d, lm.point, graph.times[1], 1)
         else:
             rho = jnp.zeros((), x.steps.dtype)
@@ -111,22 +138,14 @@ class FixedLagSmoother(eqx.Module):
                 jnp.zeros_like(state.prior[1]),
                 state.prior[2].at[: x.steps.shape[1]].set(x.steps[1]),
             )
-        moved = WindowState(
-            steps=jnp.concatenate([x.steps[1:], self.predict(x.steps[-2:], graph.dt)[None]]),
-            globals=x.globals,
-            rows=jax.tree.map(lambda leaf: jnp.concatenate([leaf[1:], leaf[-1:]]), rows),
-            prior=prior,
-        )
+        held = jax.tree.map(lambda leaf: leaf[1:], rows)
+        moved = WindowState(x.steps, x.globals, held, prior, state.past_cost + 0.5 * rho**2, state.taken + 1)
         # The last step of the iteration is taken without a look at what it brings.
-        cost = lm.cost - jnp.where(lm.status == Status.converged, lm.predicted, 0.0)
-        return moved, Estimate(x.steps, x.globals, lm.system, lm.status, lm.iter_num, cost, 0.5 * rho**2)
-
-    @property
-    def _once(self) -> tuple[Factor, ...]:
-        return tuple(factor for factor in self.graph.factors if factor.scope in ("initial", "global"))
+        cost = state.past_cost + lm.cost - jnp.where(lm.status == Status.converged, lm.predicted, 0.0)
+        return moved, Estimate(x.steps, x.globals, rows, lm.system, rest, lm.status, lm.iter_num, cost)
 
     def _prior(self, R, d, point: Unknowns, t, k: int):
-        """Rows R δ + d in the local coordinates of step k and the globals, as rows in its variables and the globals."""
+        """Rows R δ + d in the local coordinates of step k and the globals, as rows in their x ⊟ x₀."""
         graph, x = self.graph, point.steps[k]
         steps, globals = R[:, : graph.local_size], R[:, graph.local_size :]
         if graph.chart is not None:
@@ -137,3 +156,9 @@ class FixedLagSmoother(eqx.Module):
             start += size
         order = np.array([i for name in sorted(places) for i in places[name]], int)
         return jnp.concatenate([steps, globals[:, order]], axis=1), d, jnp.concatenate([x, point.globals[order]])
+
+
+def _undamped(system: LeastSquares) -> Factorization:
+    dtype = system.step_jacobian.dtype
+    zeros = jnp.zeros((system.num_steps, system.step_size), dtype), jnp.zeros(system.num_globals, dtype)
+    return METHODS["sqrt"](system, *zeros)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fgmbs
+from fgmbs.errors import Status
 from fgmbs.inputs import Command, Disturbance
 from fgmbs.sensors import Encoder, Gyroscope
 
@@ -115,3 +116,37 @@ def test_step_stands_in_a_scan(online, recording):
     np.testing.assert_allclose(estimates.q[-1], last.q, atol=1e-7)
     assert online.sensor_names == ("gyro", "enc")
     assert online.force_names == online.calibration_names == ()
+
+
+def test_a_second_estimator_compiles_nothing(fourbar, online, recording):
+    """Of other noise and another mechanism of the same structure: its programs are those of the first one."""
+    sample = online.sample({"gyro": 0.1, "enc": 0.0}, {"push": 0.0})
+    online.step(online.init({"x_P1": 1.0}), sample)
+    inputs = (Disturbance(3e-2), Command("y_P1", "push", gain=1.0, name="push"))
+    sensors = (Gyroscope("gyro", body="coupler", sigma=0.03), Encoder("enc", body="crank", sigma=0.02))
+    other = fgmbs.online(fourbar, sensors, inputs, dt=2 * DT, window=4, slots=2)
+    programs = online._programs
+    before = programs.begin._cache_size(), programs.step._cache_size()
+    _, estimate = other.step(other.init({"x_P1": 1.0}), sample)
+    assert other._programs is programs
+    assert (programs.begin._cache_size(), programs.step._cache_size()) == before
+    first = online.step(online.init({"x_P1": 1.0}), sample)[1]
+    assert float(estimate.t) == float(first.t) == 0.0
+    assert np.max(np.abs(estimate.q_std - first.q_std)) > 1e-4
+
+
+def test_step_maps_over_states_and_samples(online, recording):
+    gyro, enc = recording["gyro"].values, recording["enc"].values
+    starts = [{"x_P1": 1.0}, {"x_P1": 0.98}, {"x_P1": 0.95}]
+    states = [online.init(start) for start in starts]
+    together, step = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states), jax.jit(jax.vmap(online.step))
+    for k in range(6):
+        samples = [online.sample({"gyro": gyro[k], "enc": enc[k + n]}, {"push": 1.0 * n}) for n in range(3)]
+        together, estimates = step(together, np.stack(samples))
+        moved = [online.step(state, sample) for state, sample in zip(states, samples, strict=True)]
+        states = [state for state, _ in moved]
+    assert estimates.q.shape == (3, 4) and estimates.unused.tolist() == [0, 0, 0]
+    for n, (_, estimate) in enumerate(moved):
+        np.testing.assert_allclose(estimates.q[n], estimate.q, atol=1e-9)
+        np.testing.assert_allclose(estimates.dq_std[n], estimate.dq_std, rtol=1e-6)
+    assert np.all(np.asarray(estimates.status == Status.converged))

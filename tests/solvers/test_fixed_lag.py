@@ -42,8 +42,8 @@ def rate(at, x):
     return x[1:] - at.data
 
 
-def predict(steps, dt):
-    return 2 * steps[1] - steps[0]
+def predict(steps, rows):
+    return 2 * steps[1] - steps[0], rows
 
 
 def _graph(mechanism, rule, extra=()):
@@ -69,10 +69,10 @@ def _head(rows: Rows, count) -> Rows:
 
 @eqx.filter_jit
 def run(smoother, window):
-    """All windows in one scan; the data of the newest step of the first window come with the first step."""
+    """All windows in one scan; the first window is filled but for its newest step."""
     rows = smoother.graph.rows
     newest = jax.tree.map(lambda leaf: leaf[window - 1 :], rows)
-    state = smoother.init(jnp.zeros((window, 2)), _head(rows, window))
+    state = smoother.init(jnp.zeros((window, 2)), _head(rows, window - 1))
     return jax.lax.scan(lambda state, rows: smoother.step(state, rows), state, newest)[1]
 
 
@@ -137,11 +137,18 @@ def test_window_as_long_as_the_data_is_the_batch(pendulum):
     np.testing.assert_allclose(window.steps[0], batch.steps, atol=1e-8)
 
 
+def test_covariances_are_those_of_the_kalman_filter(linear, estimates):
+    filtered, _ = _kalman(N)
+    newest = jax.jit(jax.vmap(lambda estimate: (estimate.newest_covariance(), estimate.marginals().steps[-1])))
+    for covariances in newest(estimates):
+        np.testing.assert_allclose(covariances, [P for _, P in filtered[WINDOW - 1 :]], atol=1e-10)
+
+
 def test_step_by_step_equals_scan_bit_for_bit(pendulum):
     smoother = _smoother(_graph(pendulum, swinging))
     scanned = run(smoother, WINDOW)
     rows = smoother.graph.rows
-    state = eqx.filter_jit(smoother.init)(jnp.zeros((WINDOW, 2)), _head(rows, WINDOW))
+    state = eqx.filter_jit(smoother.init)(jnp.zeros((WINDOW, 2)), _head(rows, WINDOW - 1))
     for k in range(WINDOW - 1, N):
         state, estimate = step(smoother, state, jax.tree.map(lambda leaf, k=k: leaf[k], rows))
         np.testing.assert_array_equal(estimate.steps, scanned.steps[k - WINDOW + 1])
@@ -152,7 +159,7 @@ def test_fewer_rows_than_variables_on_the_first_step_leave_it_free(pendulum):
     graph = _graph(pendulum, transition)
     weak = Factor(rate, ("x",), Noise.sigma(0.7), "initial", data=jnp.array([0.4]))
     graph = eqx.tree_at(lambda graph: graph.factors, graph, (weak, *graph.factors[1:]))
-    state = _smoother(graph).init(jnp.zeros((WINDOW, 2)), _head(graph.rows, WINDOW))
+    state = _smoother(graph).init(jnp.zeros((WINDOW, 2)), _head(graph.rows, WINDOW - 1))
     R, d, x0 = state.prior
     x = np.array([0.3, -1.2])
     residual = R @ (x - x0) + d
