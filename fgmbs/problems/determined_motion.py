@@ -12,25 +12,28 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from fgmbs.dynamics.drive import least_effort
+from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError, Status
 from fgmbs.kinematics.closure import Closure, Instant
 from fgmbs.kinematics.names import listed
 from fgmbs.kinematics.tracking import implicit_pose, track
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.desired import DesiredMotion
-from fgmbs.problems.driven import Actuated
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
 from fgmbs.problems.first_pose import drawn_pose, first_pose, is_traced, out_of_reach
-from fgmbs.problems.motors import Motor, least_effort
+from fgmbs.problems.marching import Outside
+from fgmbs.problems.motors import Motor
 
 _IDLE = 1e-9
 """Share of an actuator's force that does work, below which it counts as none."""
 
 
 def determined_motion(
-    actuated: Actuated,
+    mechanism: AbstractMechanism,
     motors: tuple[Motor, ...],
+    outside: Outside,
     wanted: DesiredMotion,
-    effort: Float[Array, " nu"],
     start: Mapping[str, float] | None,
     covariance: bool = False,
     throw: bool = True,
@@ -38,10 +41,10 @@ def determined_motion(
     """The motion and the forces of the motors, where the desired coordinates leave no freedom.
 
     Args:
-        actuated: The mechanism with its motors of unknown and of known force.
-        motors: All of them, in the order of the result.
+        mechanism: The mechanism.
+        motors: All motors, in the order of the result.
+        outside: Those of known force, and the drive of those of unknown force.
         wanted: The desired motion.
-        effort: Scale of each unknown force [N, N·m].
         start: Coordinates near which the first sample is assembled [m, rad].
         covariance: Also compute the covariance of the forces.
         throw: Raise an error if the motion cannot be made.
@@ -51,22 +54,22 @@ def determined_motion(
         AssemblyError: The mechanism cannot be assembled with the first sample.
         SolveError: The motion is out of reach, or impossible with these motors.
     """
-    result, reached, influence = staged_motion(actuated, motors, wanted, effort, start, covariance)
+    result, reached, influence = staged_motion(mechanism, motors, outside, wanted, start, covariance)
     if is_traced(result):
         return result
-    _refuse_idle(actuated.motors, influence)
+    _refuse_idle(outside.drive.motors, influence)
     if throw and not reached.all():
-        raise SolveError(_beyond(actuated.mechanism, wanted, result, reached), result)
+        raise SolveError(_beyond(mechanism, wanted, result, reached), result)
     if throw:
         result.check()
     return result
 
 
 def staged_motion(
-    actuated: Actuated,
+    mechanism: AbstractMechanism,
     motors: tuple[Motor, ...],
+    outside: Outside,
     wanted: DesiredMotion,
-    effort: Float[Array, " nu"],
     start: Mapping[str, float] | None,
     covariance: bool = False,
 ) -> tuple[DrivenMotion, Bool[Array, " steps"], Float[Array, " nu"]]:
@@ -74,27 +77,26 @@ def staged_motion(
 
     Where the desired coordinates leave freedom, it moves as little as it can: a start for weighted tracking.
     """
-    mechanism, t0 = actuated.mechanism, wanted.start
+    t0 = wanted.start
     drawn = None if start else drawn_pose(mechanism, t0)
     q0 = first_pose(mechanism, wanted.followed, wanted.y[0], t0, start) if drawn is None else drawn
-    found = _solve(actuated, motors, wanted, q0, effort, covariance)
+    found = _solve(mechanism, motors, outside, wanted, q0, covariance)
     if drawn is not None and not is_traced(found) and not found[1][0]:
         # No way from the drawing to the first sample: perhaps from elsewhere.
         q0 = first_pose(mechanism, wanted.followed, wanted.y[0], t0, start)
-        found = _solve(actuated, motors, wanted, q0, effort, covariance)
+        found = _solve(mechanism, motors, outside, wanted, q0, covariance)
     return found
 
 
 @eqx.filter_jit
-def _solve(actuated: Actuated, motors: tuple[Motor, ...], wanted: DesiredMotion, q0, effort, covariance: bool):
+def _solve(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: DesiredMotion, q0, covariance: bool):
     """(result, which samples were reached, how much each unknown force can do)."""
-    actuated = actuated.evaluated()
-    mechanism, t, followed = actuated.mechanism, wanted.t, wanted.followed
+    mechanism, t, followed = mechanism.evaluated(), wanted.t, wanted.followed
     tracked = track(mechanism, q0, t, followed, wanted.y)
-    q = tracked.q
+    q, commands = tracked.q, outside.known(t).commands
     dq, ddq, found, lambda_, load, missing, influence = jax.vmap(
-        lambda q, t, *y: sample_forces(actuated, q, t, Closure(followed, Instant(t, *y)), effort)
-    )(q, t, wanted.y, wanted.dy, wanted.ddy)
+        lambda q, t, c, *y: sample_forces(mechanism, outside, q, t, c, Closure(followed, Instant(t, *y)))
+    )(q, t, commands, wanted.y, wanted.dy, wanted.ddy)
     driven = jnp.max(jnp.abs(missing)) <= MISSING * (jnp.max(jnp.abs(load)) + jnp.finfo(q.dtype).tiny)
     status = Status.where(driven, Status.converged, Status.not_driven)
     status = Status.where(jnp.all(tracked.reached), status, Status.out_of_reach)
@@ -103,24 +105,23 @@ def _solve(actuated: Actuated, motors: tuple[Motor, ...], wanted: DesiredMotion,
         motors,
         t,
         (q, dq, ddq),
-        actuated.all_forces(motors, t, found),
+        outside.forces(motors, found, commands),
         lambda_,
         wanted,
         missing=missing,
-        covariance=_force_covariance(actuated, q, wanted, effort) if covariance else None,
+        covariance=_force_covariance(mechanism, outside, q, commands, wanted) if covariance else None,
         iterations={"positions": jnp.max(tracked.newton_steps)},
         status=status,
     )
     return result, tracked.reached, jnp.max(influence, axis=0)
 
 
-def sample_forces(actuated: Actuated, q, t, closure: Closure, effort):
+def sample_forces(mechanism: AbstractMechanism, outside: Outside, q, t, commands, closure: Closure):
     """(dq, ddq, u, λ, load, missing, influence) at one sample whose motion is determined by the followed coordinates.
 
     With [S_Φ R] the right inverse of [Φ_q; B]: dq = S_Φ b + R dy, ddq = S_Φ c + R ddy; the forces of the motors
     balance Rᵀ(M ddq − Q) = RᵀA u ([Blanco21] eq. (49)), and λ = S_Φᵀ(Q + A u − M ddq).
     """
-    mechanism = actuated.mechanism
     S, J = closure.inverse(mechanism, q, t), closure.jacobian(mechanism, q, t)
     m = J.shape[0] - len(closure.followed)
 
@@ -130,9 +131,10 @@ def sample_forces(actuated: Actuated, q, t, closure: Closure, effort):
 
     dq = rates(-closure.rate(mechanism, q, jnp.zeros(mechanism.nv, q.dtype), t))
     ddq = rates(closure.bias(mechanism, q, dq, t))
-    needed = actuated.mass_matrix(q) @ ddq - actuated.forces(q, dq, t)
-    A, R = actuated.actuation(q, t), S[:, m:]
-    u = least_effort(R.T @ A, R.T @ needed, effort, jnp.max(jnp.abs(R)) * jnp.max(jnp.abs(A)))
+    Q = mechanism.forces(q, dq, t) + outside.applied(mechanism, q, t, commands)
+    needed = mechanism.mass_matrix(q) @ ddq - Q
+    A, R = force_directions(mechanism, q, t, outside.drive.motors), S[:, m:]
+    u = least_effort(R.T @ A, R.T @ needed, outside.drive.effort, jnp.max(jnp.abs(R)) * jnp.max(jnp.abs(A)))
     left = needed - A @ u
     influence = jnp.max(jnp.abs(R.T @ A), axis=0, initial=0.0) / (
         jnp.max(jnp.abs(R)) * jnp.max(jnp.abs(A), axis=0) + 1e-300
@@ -140,28 +142,28 @@ def sample_forces(actuated: Actuated, q, t, closure: Closure, effort):
     return dq, ddq, u, -S[:, :m].T @ left, R.T @ needed, R.T @ left, influence
 
 
-def _force_covariance(actuated: Actuated, q, wanted: DesiredMotion, effort):
+def _force_covariance(mechanism, outside: Outside, q, commands, wanted: DesiredMotion):
     """Covariance of the forces, to first order in the noise of (y, dy, ddy) at each sample."""
 
-    def at(q, t, y, dy, ddy, cov):
+    def at(q, t, c, y, dy, ddy, cov):
         def u(rates):
             closure = Closure(wanted.followed, Instant(t, *rates.T))
-            moved = implicit_pose(actuated.mechanism, closure, q, t)
-            return sample_forces(actuated, moved, t, closure, effort)[2]
+            moved = implicit_pose(mechanism, closure, q, t)
+            return sample_forces(mechanism, outside, moved, t, c, closure)[2]
 
         J = jax.jacfwd(u)(jnp.stack([y, dy, ddy], axis=1))  # (nu, k, 3)
         return jnp.einsum("aki,kij,bkj->ab", J, cov, J)
 
-    return jax.vmap(at)(q, wanted.t, wanted.y, wanted.dy, wanted.ddy, wanted.cov)
+    return jax.vmap(at)(q, wanted.t, commands, wanted.y, wanted.dy, wanted.ddy, wanted.cov)
 
 
-def _refuse_idle(motors: tuple[Motor, ...], influence) -> None:
+def _refuse_idle(motors: tuple[str, ...], influence) -> None:
     """Refuses motors that cannot act on the motion.
 
     Raises:
         ArgumentError: Names them.
     """
-    idle = [motor.name for motor, share in zip(motors, np.asarray(influence), strict=True) if share <= _IDLE]
+    idle = [motor for motor, share in zip(motors, np.asarray(influence), strict=True) if share <= _IDLE]
     if idle:
         raise ArgumentError(
             f"actuators: {listed(idle)} cannot influence the desired motion: "

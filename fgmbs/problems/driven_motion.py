@@ -10,11 +10,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.dynamics import energy, nonconservative_power, reactions
+from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import SolveError, Status
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.curves import force_curve
 from fgmbs.problems.desired import DesiredMotion
-from fgmbs.problems.motors import Motor, actuation_matrix
+from fgmbs.problems.motors import Motor
 from fgmbs.problems.simulation import norm
 from fgmbs.trajectories import PiecewisePolynomial
 from fgmbs.typing import Scalar
@@ -174,7 +175,7 @@ def driven_motion(
 
     def at(t: Scalar, q, dq, ddq, u, lambda_):
         kinetic, potential = energy(mechanism, q, dq)
-        A = actuation_matrix(mechanism, motors, q, t)
+        A = force_directions(mechanism, q, t, [motor.name for motor in motors])
         joint_forces = None
         if mechanism.pin_names:
             commands = jnp.zeros(len(mechanism.actuator_names), q.dtype)

@@ -26,7 +26,6 @@ from fgmbs.problems.desired import (
     uniform_step,
 )
 from fgmbs.problems.determined_motion import determined_motion
-from fgmbs.problems.driven import Actuated
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
 from fgmbs.problems.first_pose import freedom_left, is_traced
 from fgmbs.problems.marching import Marched, Outside, march
@@ -108,20 +107,16 @@ def hybrid_dynamics(
     times = checked_times(t)
     scale = scales(unknown, effort, "effort")
     commands = tuple(_command(f"forces[{motor.name!r}]", known[motor.name], times) for motor in powered)
-    wanted = None
+    outside, wanted = Outside(tuple(motor.name for motor in powered), commands), None
     if motion:
         wanted = desired_motion(mechanism, times, motion, sigma, argument="motion")
+        drive = Drive(tuple(motor.name for motor in unknown), wanted.followed, scale)
+        outside = Outside(outside.commanded, commands, drive, motion_curve(wanted.t, wanted.y, wanted.dy, wanted.ddy))
         if freedom_left(mechanism, wanted.followed, wanted.start) == 0:
-            actuated = Actuated(mechanism, unknown, powered, commands)
-            return determined_motion(actuated, motors, wanted, scale, start, throw=throw)
+            return determined_motion(mechanism, motors, outside, wanted, start, throw=throw)
 
     dt = jnp.asarray(uniform_step(times, "because free coordinates are integrated over them"))
     rule, t0 = transition_of(integrator), jnp.asarray(times[0])
-    outside = Outside(tuple(motor.name for motor in powered), commands)
-    if wanted is not None:
-        drive = Drive(tuple(motor.name for motor in unknown), wanted.followed, scale)
-        curve = motion_curve(wanted.t, wanted.y, wanted.dy, wanted.ddy)
-        outside = Outside(outside.commanded, commands, drive, curve)
     traced = is_traced(mechanism, outside)
     q, dq, status = _first_state(mechanism, outside, t0, start, start_velocities, traced)
     marched, interrupted = march(mechanism, rule, outside, q, dq, t0, dt, len(times) - 1, traced, progress)
@@ -196,15 +191,12 @@ def _driven(
         missing, lacking = jax.vmap(lambda *row: drive.missing(mechanism, *row))(q, dq, ddq, t, known.ddy)
         possible = jnp.max(jnp.abs(lacking)) <= MISSING * (jnp.max(jnp.abs(ddq)) + jnp.finfo(q.dtype).tiny)
         status = Status.where(possible | (status == Status.non_finite), status, Status.not_driven)
-    names = (*(() if outside.drive is None else outside.drive.motors), *outside.commanded)
-    u = jnp.concatenate([found, known.commands], axis=1)
-    u = u[:, jnp.asarray([names.index(motor.name) for motor in motors], int)]
     return driven_motion(
         mechanism,
         motors,
         t,
         (q, dq, ddq),
-        u,
+        outside.forces(motors, found, known.commands),
         lambda_,
         wanted,
         missing=missing,

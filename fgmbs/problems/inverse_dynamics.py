@@ -5,18 +5,20 @@ from typing import Literal
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from fgmbs.dynamics import acceleration
+from fgmbs.dynamics.drive import Drive
+from fgmbs.dynamics.forcing import Forcing
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.desired import Desired, DesiredMotion, desired_motion
 from fgmbs.problems.determined_motion import determined_motion, staged_motion
-from fgmbs.problems.driven import Actuated
 from fgmbs.problems.driven_motion import DrivenMotion, driven_motion
 from fgmbs.problems.first_pose import is_traced, refuse_freedom
-from fgmbs.problems.motors import chosen_motors, scales
+from fgmbs.problems.marching import Outside
+from fgmbs.problems.motors import Motor, chosen_motors, scales
 from fgmbs.problems.weighted_tracking import WeightedTracking, weighted_tracking
 
 
@@ -84,56 +86,59 @@ def inverse_dynamics(
                     f"{name}: expected one for each of {listed(wanted)}; found none for {listed(missing)}"
                 )
     wanted = desired_motion(mechanism, t, desired, sigma, covariance)
-    actuated = Actuated(mechanism, motors)
+    outside = Outside(drive=Drive(tuple(motor.name for motor in motors), wanted.followed, scale))
     if tracking == "weighted":
         changes = scales(motors, smoothness, "smoothness") if smoothness is not None else None
-        return _compromise(actuated, wanted, scale, changes, start, covariance, throw)
+        return _compromise(mechanism, motors, outside, wanted, changes, start, covariance, throw)
     refuse_freedom(mechanism, wanted.followed, wanted.start)
-    return determined_motion(actuated, motors, wanted, scale, start, covariance, throw)
+    return determined_motion(mechanism, motors, outside, wanted, start, covariance, throw)
 
 
 def _compromise(
-    actuated: Actuated,
+    mechanism: AbstractMechanism,
+    motors: tuple[Motor, ...],
+    outside: Outside,
     wanted: DesiredMotion,
-    effort: Float[Array, " nu"],
     smoothness: Float[Array, " nu"] | None,
     start: Mapping[str, float] | None,
     covariance: bool,
     throw: bool,
 ) -> DrivenMotion:
     """The most probable motion and forces, from those of exact tracking as far as there are any."""
-    exact, _, _ = staged_motion(actuated, actuated.motors, wanted, effort, start)
+    exact, _, _ = staged_motion(mechanism, motors, outside, wanted, start)
     found = weighted_tracking(
-        actuated.mechanism,
+        mechanism,
         wanted.t,
         wanted.followed,
         wanted.samples,
         wanted.sigma,
         (exact.q, exact.dq, exact.ddq, exact.forces),
-        effort,
+        outside.drive.effort,
         smoothness,
-        motors=tuple(motor.name for motor in actuated.motors),
+        motors=outside.drive.motors,
         covariance=covariance,
     )
-    result = _weighted(actuated, exact, wanted, found)
+    result = _weighted(mechanism, motors, exact, wanted, found)
     if throw and not is_traced(result):
         result.check()
     return result
 
 
 @eqx.filter_jit
-def _weighted(actuated: Actuated, exact: DrivenMotion, wanted: DesiredMotion, found: WeightedTracking) -> DrivenMotion:
+def _weighted(
+    mechanism: AbstractMechanism,
+    motors: tuple[Motor, ...],
+    exact: DrivenMotion,
+    wanted: DesiredMotion,
+    found: WeightedTracking,
+) -> DrivenMotion:
     """The result of weighted tracking as a driven motion."""
-    actuated = actuated.evaluated()
-    mechanism, t = actuated.mechanism, wanted.t
-
-    def multipliers(q, dq, t, u):
-        return acceleration(mechanism, q, dq, t, actuated.actuation(q, t) @ u)[1]
-
-    lambda_ = jax.vmap(multipliers)(found.q, found.dq, t, found.u)
+    mechanism, t = mechanism.evaluated(), wanted.t
+    forcing = Forcing(tuple(motor.name for motor in motors), (), jnp.ones(len(motors)))
+    lambda_ = jax.vmap(lambda *row: forcing.motion(mechanism, *row, jnp.zeros(0))[1])(found.q, found.dq, t, found.u)
     return driven_motion(
         mechanism,
-        actuated.motors,
+        motors,
         t,
         (found.q, found.dq, found.ddq),
         found.u,

@@ -1,6 +1,6 @@
 """Simulation along the constraints: the graph of forward dynamics, each step eliminated in its turn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -10,11 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from fgmbs.dynamics.drive import Drive
+from fgmbs.dynamics.forcing import force_directions
 from fgmbs.dynamics.stepping import Known, Step, Stepper
 from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.errors import Status
 from fgmbs.kinematics.closure import Closure
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.motors import Motor
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _ASIDE = 1e-6
@@ -45,6 +47,18 @@ class Outside(eqx.Module):
             rate = lambda t: jax.jvp(self.motion, (t,), (one,))[1]  # noqa: E731
             ddy = jax.vmap(lambda t: jax.jvp(rate, (t,), (one,))[1])(t.ravel())
         return Known(commands.reshape(*t.shape, -1), ddy.reshape(*t.shape, -1))
+
+    def applied(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar, commands: Float[Array, " nc"]):
+        """Generalized forces of the commands [N, N·m]."""
+        return force_directions(mechanism, q, t, self.commanded) @ commands
+
+    def forces(
+        self, motors: Sequence[Motor], found: Float[Array, "steps nu"], commands: Float[Array, "steps nc"]
+    ) -> Float[Array, "steps motors"]:
+        """Forces of all motors in another order: those of the drive, that were found, and the commands [N, N·m]."""
+        names = (*(() if self.drive is None else self.drive.motors), *self.commanded)
+        both = jnp.concatenate([found, commands], axis=1)
+        return both[:, jnp.asarray([names.index(motor.name) for motor in motors], int)]
 
     def stepper(self, mechanism: AbstractMechanism, rule: AbstractTransition) -> Stepper:
         """What takes the mechanism from step to step."""

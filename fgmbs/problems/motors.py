@@ -11,12 +11,7 @@ from jaxtyping import Array, Float
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import check_target
 from fgmbs.kinematics.names import listed
-from fgmbs.kkt import solve_kkt
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.typing import Coordinates, Scalar
-
-_NO_FORCE = 1e-10
-"""Share of what a force can effect, below which its effect is rounding."""
 
 
 class Motor(NamedTuple):
@@ -69,34 +64,3 @@ def scales(motors: tuple[Motor, ...], given: Mapping[str, float] | None, argumen
             raise ArgumentError(f"{argument}[{name!r}]: expected a positive number; found {value!r}")
     numbers = [jnp.asarray((given or {}).get(name, 1.0), dtype=float) for name in names]
     return jnp.stack(numbers) if numbers else jnp.zeros(0)
-
-
-def actuation_matrix(
-    mechanism: AbstractMechanism, motors: tuple[Motor, ...], q: Coordinates, t: Scalar
-) -> Float[Array, "nv nu"]:
-    """A: generalized forces per unit of each motor's command."""
-    of_mechanism = mechanism.actuation(q, t)
-    unit = jnp.eye(mechanism.nv, dtype=q.dtype)
-    columns = [of_mechanism[:, m.actuator] if m.velocity is None else unit[:, m.velocity] for m in motors]
-    return jnp.stack(columns, axis=1) if columns else jnp.zeros((mechanism.nv, 0), q.dtype)
-
-
-def least_effort(
-    G: Float[Array, "rows nu"],
-    target: Float[Array, " rows"],
-    effort: Float[Array, " nu"],
-    largest: Scalar,
-) -> Float[Array, " nu"]:
-    """u with G u = target and the least Σ (u/effort)²; in the least-squares sense where there is none.
-
-    Args:
-        G: Effect of each force.
-        target: Effect wanted.
-        effort: Scale of each force.
-        largest: What such forces can effect where nothing is in their way: the size that rounding is relative to.
-    """
-    # A row on which no force acts is rounding, which must not count; `solve_kkt` looks at directions only.
-    acting = jnp.max(jnp.abs(G), axis=1, initial=0.0) > _NO_FORCE * largest
-    scaled = jnp.where(acting[:, None], G * effort, 0.0)
-    u, _ = solve_kkt(jnp.eye(effort.shape[0], dtype=G.dtype), scaled, jnp.zeros_like(effort), target)
-    return u * effort

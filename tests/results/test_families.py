@@ -11,11 +11,12 @@ from families import LabelledPendulum, SphericalPendulum, rigid_body, spherical_
 from scipy.integrate import solve_ivp
 
 from fgmbs import plots, results
+from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, Status
 from fgmbs.inputs import RandomWalk
 from fgmbs.problems.desired import desired_motion
 from fgmbs.problems.driven_motion import driven_motion
-from fgmbs.problems.motors import actuation_matrix, chosen_motors
+from fgmbs.problems.motors import chosen_motors
 from fgmbs.problems.simulation import Simulation, observe
 from fgmbs.problems.smoothed_motion import SensorFit, SmoothedMotion
 from fgmbs.results.summaries import simulation_summary
@@ -250,7 +251,7 @@ def test_figures_are_drawn_without_the_mechanism(body, pendulum, estimate, tmp_p
 
 def test_motors_are_forces_along_velocities(body):
     motors = chosen_motors(body.mechanism, ["w_y", "v_x"])
-    A = actuation_matrix(body.mechanism, motors, body.q[0], 0.0)
+    A = force_directions(body.mechanism, body.q[0], 0.0, [motor.name for motor in motors])
     np.testing.assert_array_equal(A, np.eye(6)[:, [4, 0]])
     with pytest.raises(ArgumentError, match="actuators: there is no actuator or velocity 'e0'"):
         chosen_motors(body.mechanism, ["e0"])
