@@ -348,7 +348,9 @@ def over_time(function: Callable, *arguments: PyTree) -> PyTree:
     last = count - (parts - 1) * _TOGETHER
 
     def joined(leaf):
-        return jnp.concatenate([leaf[:-1].reshape(-1, *leaf.shape[2:]), leaf[-1, _TOGETHER - last :]])
+        return jnp.concatenate(
+            [leaf[:-1].reshape((parts - 1) * _TOGETHER, *leaf.shape[2:]), leaf[-1, _TOGETHER - last :]]
+        )
 
     return jax.tree.map(joined, jax.lax.map(part, first))
 
