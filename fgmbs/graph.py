@@ -349,7 +349,7 @@ def over_time(function: Callable, *arguments: PyTree) -> PyTree:
 
     def joined(leaf):
         return jnp.concatenate(
-            [leaf[:-1].reshape((leaf.shape[0] - 1) * leaf.shape[1], *leaf.shape[2:]), leaf[-1, _TOGETHER - last :]]
+            [leaf[:-1].reshape((parts - 1) * _TOGETHER, *leaf.shape[2:]), leaf[-1, _TOGETHER - last :]]
         )
 
     return jax.tree.map(joined, jax.lax.map(part, first))

@@ -8,7 +8,7 @@ import pytest
 from families import rigid_body, rotation
 
 from fgmbs.dynamics.forcing import Forcing
-from fgmbs.dynamics.transitions import Trapezoidal
+from fgmbs.dynamics.transitions import Euler
 from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import configuration_prior, prior
@@ -16,7 +16,7 @@ from fgmbs.factors.transition import transition
 from fgmbs.graph import TimeGraph, Unknowns
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 
-T, DT = 3, 0.1
+T, DT = 2, 0.1
 ARM = jnp.array([0.3, -0.2, 0.5])
 SOLVER = LevenbergMarquardt(maxiter=50, tol=1e-10)
 rng = np.random.default_rng(3)
@@ -51,7 +51,7 @@ def graph():
             Noise.sigma(jnp.full(12, 0.1)),
             "interval",
             series=(jnp.broadcast_to(jnp.eye(6), (T, 6, 6)), jnp.zeros((T, 2, 0))),
-            data=(Trapezoidal(), Forcing((), (), jnp.zeros(0))),
+            data=(Euler(), Forcing((), (), jnp.zeros(0))),
         ),
         Factor(point, ("q",), Noise.sigma(0.05), series=seen),
     )

@@ -5,7 +5,8 @@
 
 Gyroscope on the coupler at every step, encoder on the crank at every fifth; 1 ms steps, the power of the disturbance
 given. "batch": the whole public call, arguments, first guess, bands and statistics included. "update": one call of
-`online.step` with its sample handed over and its estimate waited for. "sweep": the batch solver alone under `jax.vmap`
+`online.step` with its sample handed over and its estimate waited for, back to back and after pauses of 2 ms, in which
+a processor forgets what it had at hand. "sweep": the batch solver alone under `jax.vmap`
 over recordings of 500 steps, from the same guess. The first call, compilation included, apart. Switch JAX's persistent
 compilation cache off (unset JAX_COMPILATION_CACHE_DIR).
 """
@@ -56,7 +57,8 @@ def batch(mechanism, lengths: tuple[int, ...], repeats: int) -> None:
 
 
 def updates(mechanism, windows: tuple[int, ...], count: int) -> None:
-    print(f"{'update: N_w':>13} {'first call [s]':>15} {'median [µs]':>12} {'p99 [µs]':>9} {'largest [µs]':>13}")
+    head = f"{'update: N_w':>13} {'first call [s]':>15} {'median [µs]':>12} {'p99 [µs]':>9} {'largest [µs]':>13}"
+    print(f"{head} {'apart [µs]':>11}")
     recording = recorded(mechanism, 1000)
     gyro, enc = recording["gyro"].values, recording["enc"].values
     for window in windows:
@@ -66,17 +68,26 @@ def updates(mechanism, windows: tuple[int, ...], count: int) -> None:
         ]
         begin = time.perf_counter()
         jax.block_until_ready(online.step(online.init(START), samples[0]))
-        first, seconds = time.perf_counter() - begin, []
-        while len(seconds) < count:
-            state = online.init(START)
-            for sample in samples:
-                begin = time.perf_counter()
-                state, estimate = online.step(state, sample)
-                jax.block_until_ready(estimate.q)
-                seconds.append(time.perf_counter() - begin)
-        micro = np.array(seconds) * 1e6
-        row = f"{np.median(micro):>12.0f} {np.percentile(micro, 99):>9.0f} {micro.max():>13.0f}"
+        first = time.perf_counter() - begin
+        micro, apart = update_times(online, samples, count, 0.0), update_times(online, samples, len(samples), 2e-3)
+        row = (
+            f"{np.median(micro):>12.0f} {np.percentile(micro, 99):>9.0f} {micro.max():>13.0f} {np.median(apart):>11.0f}"
+        )
         print(f"{window:>13} {first:>15.2f} {row}", flush=True)
+
+
+def update_times(online, samples, count: int, pause: float) -> np.ndarray:
+    """Of `count` updates [µs]."""
+    seconds = []
+    while len(seconds) < count:
+        state = online.init(START)
+        for sample in samples:
+            time.sleep(pause)
+            begin = time.perf_counter()
+            state, estimate = online.step(state, sample)
+            jax.block_until_ready(estimate.numbers)
+            seconds.append(time.perf_counter() - begin)
+    return np.array(seconds) * 1e6
 
 
 def sweep(mechanism, sizes: tuple[int, ...], repeats: int, steps: int = 500) -> None:

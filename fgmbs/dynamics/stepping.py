@@ -168,9 +168,9 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
 
     def newton(search: _Search) -> _Search:
         p = _evaluated(stepper, search.point.q, search.point.dq, t, known)
-        g = lambda y: _missed(stepper, start, p, y, t, dt, known, p.J, p.S)  # noqa: E731
-        zero = jnp.zeros(2 * p.dq.shape[0], p.q.dtype)
-        r_q, r_dq = jnp.split(jnp.linalg.solve(jax.jacfwd(g)(zero), g(zero)), 2)
+        missed = lambda y: 2 * (_missed(stepper, start, p, y, t, dt, known, p.J, p.S),)  # noqa: E731
+        jacobian, missed = jax.jacfwd(missed, has_aux=True)(jnp.zeros(2 * p.dq.shape[0], p.q.dtype))
+        r_q, r_dq = jnp.split(jnp.linalg.solve(jacobian, missed), 2)
         return correct(search._replace(point=p), r_q, r_dq)
 
     def going(search: _Search):

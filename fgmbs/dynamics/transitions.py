@@ -115,8 +115,7 @@ class HermiteSimpson(AbstractTransition):
         return (_state(mechanism, end.q, w, dw),)
 
     def residual(self, mechanism, start, end, ddq, dt):
-        w0, dw0, ddw0 = _accelerated(mechanism, end.q, start, ddq[0])
-        _, _, ddw1 = _accelerated(mechanism, end.q, end, ddq[-1])
+        w0, dw0, ddw0, ddw1 = _accelerated(mechanism, start, end, ddq[0], ddq[-1])
         r_q = -w0 - dt / 2 * (dw0 + end.dq) - dt**2 / 12 * (ddw0 - ddw1)
         return r_q, end.dq - start.dq - dt / 6 * (ddq[0] + 4 * ddq[1] + ddq[2])
 
@@ -148,18 +147,24 @@ def _seen_from(mechanism: AbstractMechanism, q: Coordinates, state: State) -> tu
     return mechanism.rate(lambda other, _: mechanism.local(q, other), *state, 0.0)
 
 
-def _accelerated(mechanism: AbstractMechanism, q: Coordinates, state: State, ddq: Velocities):
-    """(w, dw/dt, d²w/dt²) with q ⊞ w the configuration of a state with accelerations ddq."""
+def _accelerated(mechanism: AbstractMechanism, start: State, end: State, ddq0: Velocities, ddq1: Velocities):
+    """(w, dw/dt, d²w/dt²) of the start, seen from the end, and d²w/dt² of the end itself."""
     if mechanism.is_vector_space:
-        return state.q - q, state.dq, ddq
+        return start.q - end.q, start.dq, ddq0, ddq1
 
-    def later(s):
-        moved = State(mechanism.retract(state.q, s * state.dq), state.dq + s * ddq)
-        return _seen_from(mechanism, q, moved)
+    def along(state: State, ddq):
+        def later(s):
+            moved = State(mechanism.retract(state.q, s * state.dq), state.dq + s * ddq)
+            return _seen_from(mechanism, end.q, moved)
 
-    zero, one = jnp.zeros((), q.dtype), jnp.ones((), q.dtype)
-    (w, dw), (_, ddw) = jax.jvp(later, (zero,), (one,))
-    return w, dw, ddw
+        zero = jnp.zeros((), end.q.dtype)
+        (w, dw), (_, ddw) = jax.jvp(later, (zero,), (jnp.ones_like(zero),))
+        return w, dw, ddw
+
+    # One trace for both.
+    both = State(jnp.stack([start.q, end.q]), jnp.stack([start.dq, end.dq]))
+    w, dw, ddw = jax.vmap(along)(both, jnp.stack([ddq0, ddq1]))
+    return w[0], dw[0], ddw[0], ddw[1]
 
 
 def _state(mechanism: AbstractMechanism, q: Coordinates, w: Velocities, dw: Velocities) -> State:

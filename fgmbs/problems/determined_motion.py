@@ -97,7 +97,7 @@ def _solve(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: Desir
     dq, ddq, found, lambda_, load, missing, influence = jax.vmap(
         lambda q, t, c, *y: sample_forces(mechanism, outside, q, t, c, Closure(followed, Instant(t, *y)))
     )(q, t, commands, wanted.y, wanted.dy, wanted.ddy)
-    driven = jnp.max(jnp.abs(missing)) <= MISSING * (jnp.max(jnp.abs(load)) + jnp.finfo(q.dtype).tiny)
+    driven = jnp.max(jnp.abs(missing)) <= MISSING * (jnp.max(load) + jnp.finfo(q.dtype).tiny)
     status = Status.where(driven, Status.converged, Status.not_driven)
     status = Status.where(jnp.all(tracked.reached), status, Status.out_of_reach)
     result = driven_motion(
@@ -132,14 +132,16 @@ def sample_forces(mechanism: AbstractMechanism, outside: Outside, q, t, commands
     dq = rates(-closure.rate(mechanism, q, jnp.zeros(mechanism.nv, q.dtype), t))
     ddq = rates(closure.bias(mechanism, q, dq, t))
     Q = mechanism.forces(q, dq, t) + outside.applied(mechanism, q, t, commands)
-    needed = mechanism.mass_matrix(q) @ ddq - Q
+    inertia = mechanism.mass_matrix(q) @ ddq
+    needed = inertia - Q
     A, R = force_directions(mechanism, q, t, outside.drive.motors), S[:, m:]
     u = least_effort(R.T @ A, R.T @ needed, outside.drive.effort, jnp.max(jnp.abs(R)) * jnp.max(jnp.abs(A)))
     left = needed - A @ u
     influence = jnp.max(jnp.abs(R.T @ A), axis=0, initial=0.0) / (
         jnp.max(jnp.abs(R)) * jnp.max(jnp.abs(A), axis=0) + 1e-300
     )
-    return dq, ddq, u, -S[:, :m].T @ left, R.T @ needed, R.T @ left, influence
+    load = jnp.abs(R.T @ inertia) + jnp.abs(R.T @ Q)  # what is in balance where no force is needed
+    return dq, ddq, u, -S[:, :m].T @ left, load, R.T @ left, influence
 
 
 def _force_covariance(mechanism, outside: Outside, q, commands, wanted: DesiredMotion):
