@@ -36,22 +36,22 @@ def kkt_inverse(M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"]) -> KKTInv
     """
     scale = jnp.sqrt(jnp.trace(M) / M.shape[0] / (jnp.sum(Phi_q**2, axis=1) + 1e-300) * _PENALTY)
     G = scale[:, None] * Phi_q
-    A_inverse = spd_inverse(M + _product(G.T, G))
-    Z = _product(A_inverse, G.T)
+    A_inverse = spd_inverse(M + product(G.T, G))
+    Z = product(A_inverse, G.T)
     identity = jnp.eye(G.shape[0], dtype=G.dtype)
-    E = identity - _product(G, Z)
+    E = identity - product(G, Z)
 
     def double(_, state):
         series, power = state
-        return series + _product(series, power), _product(power, power)
+        return series + product(series, power), product(power, power)
 
     # A loop, so that the compiler does not write every product into the one that needs it.
     series, power = jax.lax.fori_loop(0, _DOUBLINGS - 1, double, (identity, E))
-    ZS = _product(Z, series + _product(series, power))
-    P = A_inverse - _product(ZS, Z.T)
-    S = (Z + _product(ZS, E)) * scale
+    ZS = product(Z, series + product(series, power))
+    P = A_inverse - product(ZS, Z.T)
+    S = (Z + product(ZS, E)) * scale
     # Φ_qᵀ W = M S. The geometric series of W itself cancels seven digits, and grows along redundant rows.
-    W = _product(S.T, _product(M, S))
+    W = product(S.T, product(M, S))
     return KKTInverse(P, S, W)
 
 
@@ -117,6 +117,17 @@ def spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
     Plain arithmetic, which batches over steps as it is. On a CPU of two cores two batched LAPACK calls at once can wait
     for each other forever (jaxlib 0.10).
     """
+    return _swept(A, A.shape[0])
+
+
+def spd_solve(A: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
+    """A⁻¹ b of a positive definite matrix, as `spd_inverse`; more exact than the inverse where A is nearly singular."""
+    bordered = jnp.concatenate([jnp.concatenate([A, b[None]]), jnp.append(b, 0.0)[:, None]], axis=1)
+    return _swept(bordered, A.shape[0])[1:, 0]
+
+
+def _swept(A, steps):
+    """A after Gauss–Jordan steps with its first pivots, which are then its last rows and columns."""
 
     def eliminate(_, A):
         # The pivot is the first; then rows and columns move up, so that after n steps all are where they were.
@@ -124,21 +135,10 @@ def spd_inverse(A: Float[Array, "n n"]) -> Float[Array, "n n"]:
         rest = jnp.concatenate([A[1:, 1:] - jnp.outer(column, row), -column[:, None] / pivot], axis=1)
         return jnp.concatenate([rest, jnp.append(row, 1 / pivot)[None]])
 
-    return jax.lax.fori_loop(0, A.shape[0], eliminate, A)
+    return jax.lax.fori_loop(0, steps, eliminate, A)
 
 
-def spd_solve(A: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
-    """A⁻¹ b of a positive definite matrix by Gauss–Jordan steps; nearly singular ones do less harm than in A⁻¹."""
-
-    def eliminate(_, Ab):
-        row = Ab[0, 1:] / Ab[0, 0]
-        rest = jnp.concatenate([Ab[1:, 1:] - jnp.outer(Ab[1:, 0], row), row[None]])
-        return jnp.pad(rest, ((0, 0), (0, 1)))
-
-    return jax.lax.fori_loop(0, A.shape[0], eliminate, jnp.concatenate([A, b[:, None]], axis=1))[:, 0]
-
-
-def _product(A: Float[Array, "rows k"], B: Float[Array, "k columns"]) -> Float[Array, "rows columns"]:
+def product(A: Float[Array, "rows k"], B: Float[Array, "k columns"]) -> Float[Array, "rows columns"]:
     """A B, small ones as a sum of outer products."""
     if not 0 < A.shape[1] <= _WRITTEN_OUT:
         return A @ B

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.kinematics.pseudo_inverse import row_norms
-from fgmbs.kkt import kkt_inverse, spd_solve
+from fgmbs.kkt import kkt_inverse, product, spd_solve
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
@@ -58,7 +58,7 @@ class Closure(eqx.Module):
         """
         J = self.jacobian(mechanism, q, t)
         S = kkt_inverse(jnp.eye(mechanism.nv, dtype=q.dtype), J).S
-        return 2 * S - S @ (J @ S)  # the series is good to ten digits; once more squares the error
+        return 2 * S - product(S, product(J, S))  # the series is good to ten digits; once more squares the error
 
     def _picked(self, values):
         return values[jnp.asarray(self.followed, int)]
@@ -125,7 +125,7 @@ def close(
         J, gaps = J / norms[:, None], rows(s.q) / norms
         slope = gaps @ J
         stuck = jnp.linalg.norm(slope) <= _STUCK * jnp.linalg.norm(gaps)
-        trial = mechanism.retract(s.q, -spd_solve(J.T @ J + s.damping * identity, slope))
+        trial = mechanism.retract(s.q, -spd_solve(product(J.T, J) + s.damping * identity, slope))
         gaps_trial = rows(trial) / norms
         lower = jnp.linalg.norm(gaps_trial) < jnp.linalg.norm(gaps)  # False for NaN
         left = jnp.max(jnp.abs(jnp.where(lower, gaps_trial, gaps)), initial=0.0)

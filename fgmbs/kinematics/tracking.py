@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.kinematics.closure import Closure, Instant, close
-from fgmbs.kkt import spd_solve
+from fgmbs.kkt import product, spd_solve
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
@@ -87,7 +87,7 @@ def _walk(mechanism, q0, t, followed, y):
         J = closure.jacobian(mechanism, way.q, t0)
         length = jnp.sqrt(jnp.sum((y1 - y0) ** 2) + (t1 - t0) ** 2)
         before = length * way.direction
-        normal = J.T @ J
+        normal = product(J.T, J)
         normal = normal + _DAMPING * jnp.trace(normal) * jnp.eye(mechanism.nv, dtype=J.dtype)
         move = before - spd_solve(normal, J.T @ (closure.rows(mechanism, way.q, t1) + J @ before))
         q, closed, count, *_ = close(

@@ -86,47 +86,40 @@ def desired_motion(
         for k, i in enumerate(places):
             if i in given:
                 raise ArgumentError(f"{argument}: the coordinate {mechanism.coordinate_names[i]!r} is given twice")
-            given[i] = (name, [None if column is None else column[:, k] for column in columns])
+            given[i] = (columns, k, _noise(name, (sigma or {}).get(name), columns))
     unknown = set(sigma or {}) - set(desired)
     if unknown:
         raise ArgumentError(f"sigma: expected names in {argument}, {listed(desired)}; found {listed(sorted(unknown))}")
     followed = tuple(sorted(given))
-    noise = [_noise(name, (sigma or {}).get(name), columns) for name, columns in (given[i] for i in followed)]
-    samples = jnp.stack([given[i][1][0] for i in followed], axis=1)
-    bare = [k for k, i in enumerate(followed) if given[i][1][1] is None]
-    y = samples
-    T, count = samples.shape
-    dy, ddy, cov = jnp.zeros_like(y), jnp.zeros_like(y), jnp.zeros((T, count, 3, 3), y.dtype)
-    jumps, sigmas = jnp.zeros((T, count), bool), jnp.stack([row[0] for row in noise])
-    full = [k for k in range(count) if k not in bare]
-    if full:
-        at = jnp.asarray(full)
-        dy = dy.at[:, at].set(jnp.stack([given[followed[k]][1][1] for k in full], axis=1))
-        ddy = ddy.at[:, at].set(jnp.stack([given[followed[k]][1][2] for k in full], axis=1))
-        jumps = jumps.at[:, at].set(jnp.stack([given[followed[k]][1][3] for k in full], axis=1))
-        cov = cov.at[:, at].set(jnp.stack([jnp.diag(noise[k] ** 2) for k in full]))
+    bare = any(columns[1] is None for columns, _, _ in given.values())
+    dt = jnp.asarray(_uniform_step(times, argument) if bare else 0.0)
+    signals = tuple(given[i] for i in followed)
+    parts = _joined(mechanism, jnp.asarray(times, dtype=float), dt, signals, covariance)
+    return DesiredMotion(followed, float(times[0]), *parts)
+
+
+@eqx.filter_jit
+def _joined(mechanism, t, dt, signals, covariance):
+    """(t, samples, y, dy, ddy, cov, jumps, sigma) of all signals (columns, place among them, standard deviations).
+
+    Samples without derivatives are smoothed.
+    """
+    samples = jnp.stack([columns[0][:, k] for columns, k, _ in signals], axis=1)
+    parts = [
+        (*(column[:, k] for column in columns), noise[0], jnp.broadcast_to(jnp.diag(noise**2), (t.shape[0], 3, 3)))
+        for columns, k, noise in signals
+        if columns[1] is not None
+    ]
+    bare = [j for j, (columns, _, _) in enumerate(signals) if columns[1] is None]
     if bare:
-        dt = _uniform_step(times, argument)
-        at = jnp.asarray(bare)
-        found = _smoothed(mechanism, samples[:, at], dt, sigmas[at], covariance)
-        y, dy, ddy = y.at[:, at].set(found.y), dy.at[:, at].set(found.dy), ddy.at[:, at].set(found.ddy)
-        jumps, sigmas = jumps.at[:, at].set(found.jumps), sigmas.at[at].set(found.sigma)
-        cov = cov if found.cov is None else cov.at[:, at].set(found.cov)
-    return DesiredMotion(
-        followed=followed,
-        start=float(times[0]),
-        t=jnp.asarray(times, y.dtype),
-        samples=samples,
-        y=y,
-        dy=dy,
-        ddy=ddy,
-        cov=cov if covariance else None,
-        jumps=jumps,
-        sigma=sigmas,
-    )
-
-
-_smoothed = eqx.filter_jit(sampled_motion)
+        noise = jnp.stack([signals[j][2][0] for j in bare])
+        found = sampled_motion(mechanism, samples[:, jnp.asarray(bare)], dt, noise, covariance)
+        cov = jnp.zeros((*found.y.shape, 3, 3), found.y.dtype) if found.cov is None else found.cov
+        for i, j in enumerate(bare):
+            columns = (found.y, found.dy, found.ddy, found.jumps)
+            parts.insert(j, (*(column[:, i] for column in columns), found.sigma[i], cov[:, i]))
+    y, dy, ddy, jumps, sigma, cov = (jnp.stack(part, axis=-1) for part in zip(*parts, strict=True))
+    return t, samples, y, dy, ddy, jnp.moveaxis(cov, -1, 1) if covariance else None, jumps, sigma
 
 
 def checked_times(t: ArrayLike) -> np.ndarray:
