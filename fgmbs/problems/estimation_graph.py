@@ -237,7 +237,7 @@ class EstimationModel(eqx.Module):
     def next_step(self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, "2 nc"]) -> Float[Array, " nx"]:
         """Where the motion goes from x at t to t + Δt with the acceleration it has, unknown forces going on as before.
 
-        It misses the constraints by as much as it misses the motion, O(Δt³): the solver's first step closes them.
+        On the constraints: off them the cost may be lower than anywhere on them, and the solver would stay there.
 
         Args:
             x: A step.
@@ -248,7 +248,8 @@ class EstimationModel(eqx.Module):
         q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
         ddq, _ = self.accelerations(x, t, (commands[0] + commands[1]) / 2)
         there = self.mechanism.retract(q, dt * dq + dt**2 / 2 * ddq)
-        return jnp.concatenate([there, dq + dt * ddq, self.forcing.decay * u])
+        there = jnp.concatenate([there, dq + dt * ddq, self.forcing.decay * u])
+        return self.chart.move(self.mechanism, there, jnp.zeros(self.local_size, x.dtype), t + dt)
 
     @property
     def step_size(self) -> int:

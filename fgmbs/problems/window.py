@@ -1,6 +1,5 @@
 """The fixed-lag smoother of an estimation: one new step at a time, as data come in."""
 
-import math
 from typing import NamedTuple
 
 import jax
@@ -12,9 +11,9 @@ from fgmbs.problems.estimation_graph import EstimationModel, StepData
 from fgmbs.solvers.fixed_lag import Estimate, FixedLagSmoother, WindowState
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 
-_TOLERANCE = 2e-3
-"""Relative change of a single step that is taken without another look: what is left after it is its square, far below
-the noise."""
+_TOLERANCE = 1e-4
+"""Relative change of a window that is taken without another look: what is left after it is its square, far below the
+noise."""
 
 
 class Followed(NamedTuple):
@@ -66,6 +65,5 @@ def follow(
 
 
 def _smoother(model: EstimationModel, rows: Rows, tol: float = _TOLERANCE) -> FixedLagSmoother:
-    window = rows.times.shape[0] + 1
-    solver = LevenbergMarquardt(linear="sqrt", tol=tol / math.sqrt(window))
+    solver = LevenbergMarquardt(linear="sqrt", tol=tol)
     return FixedLagSmoother(model.over(rows), solver, "marginal", model.advance)
