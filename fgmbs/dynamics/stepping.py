@@ -137,7 +137,7 @@ class _Point(NamedTuple):
 
 
 class _Search(NamedTuple):
-    point: _Point
+    state: State
     error: Array
     """Last correction relative to the displacement in a step, …"""
     last: Array
@@ -147,11 +147,10 @@ class _Search(NamedTuple):
 
 @eqx.filter_custom_jvp
 def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[Step, Ended]:
-    def correct(search: _Search, r_q, r_dq) -> _Search:
-        """The point moved back by residuals, and closed."""
-        p = search.point
+    def correct(search: _Search, p: _Point, r_q, r_dq) -> _Search:
+        """The point moved back by residuals."""
         moved = State(stepper.mechanism.retract(p.q, -r_q), p.dq - r_dq)
-        norm = lambda x: jnp.sqrt(jnp.maximum(jnp.sum(x * applied(p.M, x)), 0.0))  # noqa: E731
+        norm = lambda x: jnp.sqrt(jnp.maximum(jnp.sum(x * (p.M @ x)), 0.0))  # noqa: E731
         force = stepper.mechanism.forces(p.q, p.dq, t)
         # Rounding of forces that are in balance, and of positions.
         inertia = jnp.trace(p.M) / p.M.shape[0]
@@ -159,19 +158,18 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
         least = least + jnp.sqrt(inertia) * jnp.max(jnp.abs(p.q)) * 1e-3 * jnp.finfo(p.q.dtype).eps / _TOLERANCE
         scale = dt * norm(p.dq) + dt**2 * norm(p.ddq) + least
         error = (norm(r_q) + dt * norm(r_dq)) / jnp.where(scale > 0, scale, 1.0)
-        return _Search(_evaluated(stepper, *moved, t, known), error, search.error, search.k + 1)
+        return _Search(moved, error, search.error, search.k + 1)
 
     def iterate(search: _Search) -> _Search:
-        p = search.point
+        p = _evaluated(stepper, *search.state, t, known)
         r_q, r_dq = _along(p.J, p.S, _residual(stepper, start, State(p.q, p.dq), p.ddq, t, dt, known))
-        return correct(search, r_q + stepper.rule.velocity_share * dt * r_dq, r_dq)
+        return correct(search, p, r_q + stepper.rule.velocity_share * dt * r_dq, r_dq)
 
     def newton(search: _Search) -> _Search:
-        p = _evaluated(stepper, search.point.q, search.point.dq, t, known)
+        p = _evaluated(stepper, *search.state, t, known)
         missed = lambda y: 2 * (_missed(stepper, start, p, y, t, dt, known, p.J, p.S),)  # noqa: E731
         jacobian, missed = jax.jacfwd(missed, has_aux=True)(jnp.zeros(2 * p.dq.shape[0], p.q.dtype))
-        r_q, r_dq = jnp.split(jnp.linalg.solve(jacobian, missed), 2)
-        return correct(search._replace(point=p), r_q, r_dq)
+        return correct(search, p, *jnp.split(jnp.linalg.solve(jacobian, missed), 2))
 
     def going(search: _Search):
         return ~(_left(search) <= _TOLERANCE)
@@ -181,13 +179,12 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
         return going(search) & ~slow & (search.k < _FIXED_POINT_LIMIT)
 
     infinite = jnp.asarray(jnp.inf, start.q.dtype)
-    search = _Search(_evaluated(stepper, *guess, t, known), infinite, infinite, jnp.asarray(0))
-    search = jax.lax.while_loop(contracting, iterate, search)
+    search = jax.lax.while_loop(contracting, iterate, _Search(guess, infinite, infinite, jnp.asarray(0)))
     # Newton's method begins anew: slow iterations may have gone anywhere.
-    limit, slow, point = search.k + _NEWTON_LIMIT, going(search), search.point
-    point = point._replace(q=jnp.where(slow, guess.q, point.q), dq=jnp.where(slow, guess.dq, point.dq))
-    search = jax.lax.while_loop(lambda s: going(s) & (s.k < limit), newton, search._replace(point=point))
-    p = search.point
+    limit, slow = search.k + _NEWTON_LIMIT, going(search)
+    state = jax.tree.map(lambda old, new: jnp.where(slow, old, new), guess, search.state)
+    search = jax.lax.while_loop(lambda s: going(s) & (s.k < limit), newton, search._replace(state=state))
+    p = _evaluated(stepper, *search.state, t, known)
     status = Status.where(going(search), Status.iteration_limit, Status.converged)
     status = Status.where(jnp.all(jnp.isfinite(p.ddq)), status, Status.non_finite)
     return Step(p.q, p.dq, p.ddq), Ended(search.k, status)
@@ -210,8 +207,8 @@ def _evaluated(stepper: Stepper, q, dq, t, known: Known) -> _Point:
         return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, J, J.T)
     inverse = kkt_inverse(M, J)
     S = inverse.S
-    q = mechanism.retract(q, -applied(S, closure.rows(mechanism, q, t)))
-    dq = dq - applied(S, closure.rate(mechanism, q, dq, t))
+    q = mechanism.retract(q, -S @ closure.rows(mechanism, q, t))
+    dq = dq - S @ closure.rate(mechanism, q, dq, t)
     if stepper.drive is not None or mechanism.has_own_accelerations:
         return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, J, S)
     # The same factorization again.
@@ -231,7 +228,7 @@ def _residual(stepper: Stepper, start: Step, end: State, ddq, t, dt, known: Know
 
 def _along(J, S, residuals):
     """The parts of residuals along the constraints."""
-    return tuple(r - applied(S, applied(J, r)) for r in residuals)
+    return tuple(r - S @ (J @ r) for r in residuals)
 
 
 def _missed(stepper: Stepper, start: Step, point, y, t, dt, known, J=None, S=None):

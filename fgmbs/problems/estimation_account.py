@@ -106,7 +106,7 @@ def groups(model: EstimationModel, account: Account, found: frozenset[str]) -> t
         account: Its account.
         found: Names of sensors and inputs whose size was found from the data.
     """
-    _, moves, *sensors = account.factors[: SENSORS + len(model.sensors)]
+    moves, _, *sensors = account.factors[: SENSORS + len(model.sensors)]
     made = []
     for sensor, rows in zip(model.sensors, sensors, strict=True):
         size = float(np.max(np.asarray(sensor.sigma)))

@@ -11,12 +11,11 @@ from fgmbs.dynamics.forcing import Forcing, force_directions
 from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
 from fgmbs.factors.base import Factor, Instant, Noise
 from fgmbs.factors.priors import chart_prior
-from fgmbs.factors.transition import transition
 from fgmbs.graph import Rows, TimeGraph, over_time
 from fgmbs.inputs import AbstractInput, Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
 from fgmbs.kinematics.chart import MotionChart
-from fgmbs.kkt import kkt_inverse
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.trajectory import Trajectory
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.factor import measurement
 from fgmbs.typing import Scalar
@@ -81,9 +80,14 @@ class EstimationModel(eqx.Module):
         return commands(self.inputs)
 
     @property
+    def trajectory(self) -> Trajectory:
+        """Mechanism, forces and integration rule over time."""
+        return Trajectory(self.mechanism, self.transition, self.forcing, self.dt, self.chart, "chart")
+
+    @property
     def sizes(self) -> tuple[tuple[str, int], ...]:
         """Variables of a step."""
-        return (("q", self.mechanism.n), ("dq", self.mechanism.nv), ("u", len(self.wandering)))
+        return self.trajectory.sizes
 
     @property
     def global_sizes(self) -> tuple[tuple[str, int], ...]:
@@ -140,13 +144,10 @@ class EstimationModel(eqx.Module):
         """The graph over steps with these rows."""
         forcing = self.forcing
         names, ones = ("q", "dq", "u"), Noise.sigma(1.0)
-        factors = [
-            Factor(chart_prior, names, ones, name="start"),
-            Factor(transition, names, ones, "interval", data=(self.transition, forcing)),
-        ]
+        known = [Factor(chart_prior, names, ones, name="start")]
         for k, (sensor, delay, at_steps) in enumerate(zip(self.sensors, self.delays, self.at_steps, strict=True)):
             slots = rows.factors[SENSORS + k][1].shape[-1] // sensor.rows
-            factors.append(
+            known.append(
                 Factor(
                     measurement,
                     names,
@@ -160,7 +161,7 @@ class EstimationModel(eqx.Module):
                 )
             )
         for name, _, value, sigma in self._calibration:
-            factors.append(
+            known.append(
                 Factor(
                     _calibration_prior,
                     (),
@@ -171,10 +172,7 @@ class EstimationModel(eqx.Module):
                     name=name,
                 )
             )
-        graph = TimeGraph(
-            self.mechanism, tuple(factors), self.sizes, rows.times, self.dt, self.global_sizes, self.chart
-        )
-        return graph.with_rows(rows)
+        return self.trajectory.graph(tuple(known), None, rows.times, self.global_sizes).with_rows(rows)
 
     def rows(self, x: Float[Array, "*steps nx"], data: StepData) -> Rows:
         """What varies with time in the graph."""
@@ -182,7 +180,7 @@ class EstimationModel(eqx.Module):
             return over_time(self.rows, x, data)
         T, W = self._process(x, data.times)
         C = jax.lax.stop_gradient(self.chart.coordinates(self.mechanism, x, data.times))
-        varying = [((C, data.prior), data.prior_weights), ((T, data.commands), data.linked * W)]
+        varying = [((T, data.commands), data.linked * W), ((C, data.prior), data.prior_weights)]
         for samples in data.samples:
             varying.append(((samples.values, samples.fractions, data.commands), samples.mask.ravel()))
         return Rows(data.times, (*varying, *(((None, None),) * len(self._calibration))))
@@ -191,9 +189,7 @@ class EstimationModel(eqx.Module):
         """(T, whitening matrix of `transition`) near x."""
         mechanism, dt = self.mechanism, self.dt
         q = jax.lax.stop_gradient(x[: mechanism.n])
-        B = self.chart.selection(mechanism, q, t)
-        M = mechanism.mass_matrix(q)
-        P = kkt_inverse(M, mechanism.constraint_jacobian(q, t)).P
+        T, P, B = self.trajectory.along(q, t)
         mobility = B @ P @ B.T
         white = jnp.zeros_like(mobility)
         for force in self.inputs:
@@ -219,7 +215,7 @@ class EstimationModel(eqx.Module):
             noise.velocity,
             jnp.diag(1 / jnp.stack(jumps)) if jumps else jnp.zeros((0, 0), x.dtype),
         )
-        return B @ (P @ M), jax.lax.stop_gradient(W)
+        return T, jax.lax.stop_gradient(W)
 
     def accelerations(
         self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, " nc"]

@@ -1,7 +1,7 @@
 """The factor graph of a mechanism over time. Every question is this graph; what differs is what is known.
 
 Forces known: forward dynamics. Motion known: inverse dynamics. Samples of sensors known: state estimation. What is
-known joins the graph as factors: priors, tracking, measurements. How steps hold the constraints is the graph's form:
+known joins it as factors: priors, tracking, measurements. How steps hold the constraints is the graph's form:
 
 "chart": x = (q, q̇, u) moves along the constraints, which hold to rounding; one factor, the transition.
 "dependent": x = (q, q̇, q̈, u), soft constraints. Fig. 2 of [Blanco21], with u unknown Fig. 4.
@@ -73,7 +73,7 @@ class Trajectory(eqx.Module):
     def graph(
         self,
         known: tuple[Factor, ...],
-        tight: Tightness,
+        tight: Tightness | None,
         times: Float[Array, " steps"],
         global_sizes: tuple[tuple[str, int], ...] = (),
     ) -> TimeGraph:
@@ -81,7 +81,7 @@ class Trajectory(eqx.Module):
 
         Args:
             known: Factors of what is known.
-            tight: Standard deviations of soft constraints, dynamics and rules; those of a transition are in its rows.
+            tight: Standard deviations of soft constraints, dynamics and rules; noise of a transition: its rows.
             times: Of all steps [s].
             global_sizes: Names and sizes of global parameters.
         """
@@ -89,7 +89,7 @@ class Trajectory(eqx.Module):
         factors = (*self._own(tight), *known)
         return TimeGraph(self.mechanism, factors, self.sizes, times, self.dt, global_sizes, chart)
 
-    def _own(self, tight: Tightness) -> tuple[Factor, ...]:
+    def _own(self, tight: Tightness | None) -> tuple[Factor, ...]:
         """Constraints, dynamics, integration."""
         if self.form == "chart":
             return (Factor(transition, ("q", "dq", "u"), Noise.sigma(1.0), "interval", data=(self.rule, self.forcing)),)
@@ -127,7 +127,7 @@ class Trajectory(eqx.Module):
             change: Change of the accelerations over the step, where it is known [m/s², rad/s²].
         """
         if self.form == "chart":
-            return (((self.along(q, t), commands), None),)
+            return (((self.along(q, t)[0], commands), None),)
         if self.form == "dependent":
             # Only the error of the trapezoidal rule is that well known; 0 weighs all coordinates alike.
             known = change is not None and isinstance(self.rule, Trapezoidal)
@@ -140,15 +140,18 @@ class Trajectory(eqx.Module):
         """B, the selection of independent coordinates z = B q."""
         return self.chart.selection(self.mechanism, q, t)
 
-    def along(self, q: Coordinates, t: Scalar) -> Float[Array, "dof nv"]:
-        """T, which takes independent coordinates of a vector and leaves out what points off the constraints.
+    def along(
+        self, q: Coordinates, t: Scalar
+    ) -> tuple[Float[Array, "dof nv"], Float[Array, "nv nv"], Float[Array, "dof nv"]]:
+        """(T, P, B): T takes independent coordinates of a vector and leaves out what points off the constraints.
 
         T = B P M: first the projection onto the directions in which the mechanism can move, in the metric of its mass
         matrix, in which a step of a simulation is projected too.
         """
         M = self.mechanism.mass_matrix(q)
         P = kkt_inverse(M, self.mechanism.constraint_jacobian(q, t)).P
-        return self.selection(q, t) @ (P @ M)
+        B = self.selection(q, t)
+        return B @ (P @ M), P, B
 
     def state(
         self, q: Coordinates, dq: Velocities, t: Scalar, u: Float[Array, " nu"], c: Float[Array, " nc"]

@@ -159,7 +159,7 @@ def dense_windows(model, data, x, sigma, window, count):
         if len(steps) == window:
             # What the rows that touch the oldest step say of the next one: without all rows on later steps alone.
             head = jax.tree.map(lambda leaf: leaf[:2], all_rows)
-            factors = tuple((series, w if j == 1 else w.at[1].set(0.0)) for j, (series, w) in enumerate(head.factors))
+            factors = tuple((series, w if j == 0 else w.at[1].set(0.0)) for j, (series, w) in enumerate(head.factors))
             H, g = rows_and_derivatives(stacked[:2], head._replace(factors=factors), prior)
             old, new = slice(None, nl), slice(nl, None)
             S = H[new, new] - H[new, old] @ jnp.linalg.solve(H[old, old], H[old, new])
