@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 import fgmbs
-from fgmbs.kinematics.closure import Closure, Instant, close
+from fgmbs.kinematics.closure import Closure, Instant
 from fgmbs.kinematics.tracking import implicit_pose
 
 _NEWTON_LIMIT = 10
@@ -16,14 +16,7 @@ def on_constraints(mechanism, places: tuple[int, ...], z, dz, q_near, t):
     """(q, dq) that satisfy the constraints and have the independent coordinates z = q[places] and velocities dz."""
     closure = Closure(places, Instant(t, z, dz))
     fixed, held, q_near = jax.lax.stop_gradient((mechanism, closure, q_near))
-    q = close(
-        fixed,
-        lambda q: held.rows(fixed, q, t),
-        lambda q: held.jacobian(fixed, q, t),
-        q_near,
-        size=jnp.max(jnp.abs(q_near)),
-        limit=_NEWTON_LIMIT,
-    ).q
+    q = held.close(fixed, q_near, t, size=jnp.max(jnp.abs(q_near)), limit=_NEWTON_LIMIT).q
     q = implicit_pose(mechanism, closure, q, t)  # which knows how q depends on z
     drift = closure.rate(mechanism, q, jnp.zeros(mechanism.nv), t)
     return q, -closure.inverse(mechanism, q, t) @ drift

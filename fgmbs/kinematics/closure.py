@@ -60,6 +60,20 @@ class Closure(eqx.Module):
         S = kkt_inverse(jnp.eye(mechanism.nv, dtype=q.dtype), J).S
         return 2 * S - product(S, product(J, S))  # the series is good to ten digits; once more squares the error
 
+    def close(
+        self,
+        mechanism: AbstractMechanism,
+        q: Coordinates,
+        t: Scalar,
+        *,
+        size: Scalar,
+        limit: int,
+        damping: float = _LEAST_DAMPING,
+    ) -> "Closed":
+        """The closed position near q; see the function `close`."""
+        rows, jacobian = lambda q: self.rows(mechanism, q, t), lambda q: self.jacobian(mechanism, q, t)
+        return close(mechanism, rows, jacobian, q, size=size, limit=limit, damping=damping)
+
     def _picked(self, values):
         return values[jnp.asarray(self.followed, int)]
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fgmbs.kinematics.closure import Closure, Instant, close
+from fgmbs.kinematics.closure import Closure, Instant
 from fgmbs.kkt import product, spd_solve
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
@@ -90,13 +90,9 @@ def _walk(mechanism, q0, t, followed, y):
         normal = product(J.T, J)
         normal = normal + _DAMPING * jnp.trace(normal) * jnp.eye(mechanism.nv, dtype=J.dtype)
         move = before - spd_solve(normal, J.T @ (closure.rows(mechanism, way.q, t1) + J @ before))
-        q, closed, count, *_ = close(
-            mechanism,
-            lambda q: closure.rows(mechanism, q, t1),
-            lambda q: closure.jacobian(mechanism, q, t1),
-            mechanism.retract(way.q, move),
-            size=jnp.max(jnp.abs(way.q)) + jnp.max(jnp.abs(y1), initial=0.0),
-            limit=_NEWTON_LIMIT,
+        size = jnp.max(jnp.abs(way.q)) + jnp.max(jnp.abs(y1), initial=0.0)
+        q, closed, count, *_ = closure.close(
+            mechanism, mechanism.retract(way.q, move), t1, size=size, limit=_NEWTON_LIMIT
         )
         good = closed & (jnp.max(jnp.abs(mechanism.local(way.q, q))) <= longest)
         return _Way(

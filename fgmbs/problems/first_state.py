@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics import assemble
 from fgmbs.kinematics.assembly import is_proper
-from fgmbs.kinematics.closure import close
+from fgmbs.kinematics.closure import Closure
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.smoothed_motion import Branch
 from fgmbs.typing import Coordinates
@@ -57,15 +57,9 @@ def _close(mechanism: AbstractMechanism, throws: Float[Array, "guesses nv"]):
     zero = jnp.zeros((), throws.dtype)
 
     def one(throw):
-        found = close(
-            mechanism,
-            lambda q: mechanism.constraints(q, zero),
-            lambda q: mechanism.constraint_jacobian(q, zero),
-            mechanism.retract(mechanism.reference, throw),
-            size=jnp.max(jnp.abs(mechanism.reference)) + jnp.max(jnp.abs(throw)),
-            limit=_CORRECTIONS,
-            damping=_DAMPING,
-        )
+        guess = mechanism.retract(mechanism.reference, throw)
+        size = jnp.max(jnp.abs(mechanism.reference)) + jnp.max(jnp.abs(throw))
+        found = Closure().close(mechanism, guess, zero, size=size, limit=_CORRECTIONS, damping=_DAMPING)
         return found.q, found.closed & is_proper(mechanism, found.q)
 
     return jax.vmap(one)(throws)

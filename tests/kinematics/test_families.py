@@ -10,7 +10,7 @@ import pytest
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics import Closure, assemble, mobility, solve_acceleration, sweep, track, velocities
 from fgmbs.kinematics.chart import MotionChart
-from fgmbs.kinematics.closure import Instant, close
+from fgmbs.kinematics.closure import Instant
 
 PENDULUM = families.spherical_pendulum(arm=(0.1, -0.2, 0.5))
 X = 0
@@ -76,14 +76,7 @@ def test_closure_and_its_derivatives(q, followed):
 
 def test_closing_meets_all_rows(q):
     closure = Closure((X,), Instant(ZERO, q[jnp.array([X])] + 0.05))
-    found = close(
-        PENDULUM,
-        lambda q: closure.rows(PENDULUM, q, ZERO),
-        lambda q: closure.jacobian(PENDULUM, q, ZERO),
-        q,
-        size=1.0,
-        limit=10,
-    )
+    found = closure.close(PENDULUM, q, ZERO, size=1.0, limit=10)
     assert found.closed and found.iterations <= 6
     assert np.max(np.abs(closure.rows(PENDULUM, found.q, ZERO))) < 1e-15
     assert np.linalg.norm(found.q[3:]) == pytest.approx(1, abs=1e-15)
