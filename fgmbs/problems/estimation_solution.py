@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.dynamics.transitions import TRANSITIONS
 from fgmbs.errors import ArgumentError, Status
 from fgmbs.graph import Unknowns
 from fgmbs.inputs import commands as commands_of
@@ -69,11 +70,20 @@ class Problem(NamedTuple):
 
 
 def build(
-    mechanism, recording, sensors, inputs, dt, independent, weights, delays=None
+    mechanism,
+    recording,
+    sensors,
+    inputs,
+    dt,
+    independent,
+    weights,
+    transition=TRANSITIONS["hermite_simpson"],
+    delays=None,
 ) -> tuple[Problem, frozenset[str]]:
     """The checked arguments of `smooth`, see there, and the names of sensors and inputs whose sizes are to be found.
 
     Args:
+        transition: The integration rule.
         delays: Of the sensors, for the places of their samples; those of their priors by default [s].
     """
     if weights not in ("given", "auto"):
@@ -108,7 +118,7 @@ def build(
         ]
     slots = [max(1, *(part.slots for part in of_sensor)) for of_sensor in zip(*channels, strict=True)]
     dt = jnp.asarray(steps[0].dt, dtype=float)
-    model = EstimationModel(mechanism, sensors, inputs, dt, chart, delays, tuple(at_steps))
+    model = EstimationModel(mechanism, sensors, inputs, dt, chart, delays, tuple(at_steps), transition)
     samples = [
         [grids.samples(part, g.steps, count) for part, count in zip(parts, slots, strict=True)]
         for parts, g in zip(channels, steps, strict=True)

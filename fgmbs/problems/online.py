@@ -29,6 +29,7 @@ from fgmbs.problems.estimation_arguments import (
 )
 from fgmbs.problems.estimation_graph import SENSORS, EstimationModel, Samples, StepData
 from fgmbs.problems.noise_sizes import to_be_found
+from fgmbs.problems.simulation_arguments import Integrator, transition_of
 from fgmbs.problems.window import begin, take_in
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.solvers.fixed_lag import WindowState
@@ -240,6 +241,7 @@ def online(
     dt: float,
     window: int = 5,
     slots: int = 1,
+    integrator: Integrator = "hermite_simpson",
     independent: Sequence[str] | None = None,
     between_steps: bool = True,
 ) -> OnlineEstimator:
@@ -256,6 +258,7 @@ def online(
         dt: Time between steps [s].
         window: Steps in the window, at least 2.
         slots: Samples of one sensor that a step has room for.
+        integrator: Integration rule between steps, see `simulate`.
         independent: Coordinates in which the solver moves; by default the best ones at every step.
         between_steps: Whether samples are read between steps; if not, every sample counts as read on a step, which
             takes less time.
@@ -280,6 +283,7 @@ def online(
         chart,
         nominal_delays(sensors),
         tuple(not between_steps and "delay" not in sensor.unknowns for sensor in sensors),
+        transition_of(integrator),
     )
     return OnlineEstimator(model, int(window), int(slots))
 

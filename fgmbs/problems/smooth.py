@@ -11,6 +11,7 @@ from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation_arguments import checked_start, checked_window
 from fgmbs.problems.estimation_solution import PLACINGS, Progress, Solution, build
+from fgmbs.problems.simulation_arguments import Integrator, transition_of
 from fgmbs.problems.smoothed_motion import SmoothedMotion
 from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
@@ -27,6 +28,7 @@ def smooth(
     start: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
     start_velocities: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
     start_sigma: tuple[float, float] | None = None,
+    integrator: Integrator = "hermite_simpson",
     independent: Sequence[str] | None = None,
     weights: Literal["given", "auto"] = "given",
     throw: bool = True,
@@ -53,6 +55,8 @@ def smooth(
         start_velocities: Velocities at the start by coordinate name.
         start_sigma: Standard deviations of the independent coordinates and of their velocities at the start. By default
             the start is a rough guess that counts for nothing.
+        integrator: Integration rule between steps, see `simulate`; those of low order leave their truncation error to
+            the unknown forces.
         independent: Coordinates in which the solver moves; by default the best ones at every step.
         weights: "auto" also finds the standard deviations of the sensors from the data.
         throw: Raise if the solve fails; otherwise leave it to `status`.
@@ -64,7 +68,7 @@ def smooth(
         SolveError: The solve failed; its `result` holds the best that was reached.
         Interrupted: Ctrl-C; its `result` holds the best that was reached.
     """
-    arguments = (mechanism, recording, sensors, inputs, dt, independent, weights)
+    arguments = (mechanism, recording, sensors, inputs, dt, independent, weights, transition_of(integrator))
     problem, found = build(*arguments)
     starts = checked_start(problem.model, len(problem.steps), start, start_velocities, start_sigma)
     if window is not None:
