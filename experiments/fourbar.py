@@ -16,8 +16,8 @@ KINDS = {
     "independent": ("fourbar.yaml", {"coordinates": "independent"}),
     "crank angle": ("fourbar_crank_angle.yaml", {"coordinates": "independent", "independent": ("theta",)}),
 }
-"""Soft constraints: mechanism file and arguments of `simulate`; in "independent" the best of the four natural coordinates
-is chosen at every step, in "crank angle" z is the crank angle, as in the paper."""
+"""Soft constraints: mechanism file and arguments of `simulate`. In "independent" the best natural coordinate is chosen
+at every step, in "crank angle" z is the crank angle, as in the paper."""
 
 
 def truth(duration: float) -> dict[str, np.ndarray]:

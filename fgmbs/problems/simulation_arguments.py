@@ -32,7 +32,7 @@ class Plan(eqx.Module):
     covariance: bool = eqx.field(static=True)
 
 
-def transition_of(integrator: Integrator) -> AbstractTransition:
+def transition_of(integrator: str | AbstractTransition) -> AbstractTransition:
     """The integration rule.
 
     Raises:
@@ -92,7 +92,8 @@ def plan(
         )
     if independent is not None and coordinates != "independent":
         raise ArgumentError(f"independent: only with coordinates='independent'; found coordinates={coordinates!r}")
-    dof = mechanism.dof
+    # Only these graphs move in independent coordinates; a traced mechanism need not know how many there are.
+    dof = mechanism.dof if coordinates == "independent" or (coordinates == "chart" and batch) else mechanism.nv
     chosen = None
     if coordinates == "independent":
         if dof == 0:

@@ -122,7 +122,7 @@ def _simulation(result: Simulation, step: tuple[str, ...]) -> Contents:
             attributes("covariance of (q, dq, ddq)", "products of the units of q, dq and ddq")
             | {"note": "that of q is of the local coordinates v of q ⊞ v, which go by the names of the velocities"},
         )
-    return Contents(variables, coordinates, {"coordinates": result.coordinates, "integrator": result.integrator})
+    return Contents(variables, coordinates, {"form": result.coordinates, "integrator": result.integrator})
 
 
 def _driven_motion(result: DrivenMotion, step: tuple[str, ...]) -> Contents:

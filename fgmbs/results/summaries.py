@@ -22,7 +22,7 @@ def simulation_summary(dataset: "xr.Dataset", seconds_per_step: float | None = N
     lines = [
         ("mechanism", mechanism_line(dataset)),
         ("steps", f"{dataset.sizes['step']} up to t = {float(dataset.t[-1]):g} s, dt = {dt:g} s"),
-        ("coordinates", f"{dataset.attrs['coordinates']}, {dataset.attrs['integrator']}"),
+        ("coordinates", f"{dataset.attrs['form']}, {dataset.attrs['integrator']}"),
         ("status", dataset.attrs["status"]),
         ("iterations", f"{iterations.mean():.2f} per step, at most {iterations.max()}"),
         ("max |Phi|", f"{float(dataset['constraint_norm'].max()):.2e}"),

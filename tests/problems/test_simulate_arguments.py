@@ -132,7 +132,7 @@ def test_constraints_that_contradict_each_other():
 
 
 def test_velocities_that_contradict_the_constraints(fourbar):
-    with pytest.raises(ArgumentError, match=r"dx_P1/dt = 1 .*contradict .*body 'crank'"):
+    with pytest.raises(ArgumentError, match=r"x_P1 = 1 .*contradict .*body 'crank'"):
         simulate(fourbar, 0.1, 1e-3, start_velocities={"x_P1": 1.0})
 
 

@@ -189,9 +189,11 @@ def test_covariance_is_that_of_the_dense_information(case, noisy):
 
     @eqx.filter_jit
     def information(mechanism, x):
-        tight = module._TIGHT * module._least_displacement(mechanism, case.t, start, sigma, effort, smoothness)
+        tight = module._TIGHT * module._least_displacement(
+            mechanism, mechanism.actuator_names, case.t, start, sigma, effort, smoothness
+        )
         weights = (tight, sigma, start, effort, smoothness, None)
-        graph = module._graph(mechanism, case.t, (THETA,), jnp.asarray(y), *weights)
+        graph = module._graph(mechanism, mechanism.actuator_names, case.t, (THETA,), jnp.asarray(y), *weights)
         return graph.linearize(graph.pack(x))[0].information().to_dense()
 
     H = np.asarray(information(case.mechanism, x))
