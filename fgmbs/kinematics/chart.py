@@ -84,12 +84,13 @@ class MotionChart(eqx.Module):
             dq = dq - back @ self.closure.rate(mechanism, moved, dq, t)
         return jnp.concatenate([moved, dq, u + du])
 
-    def coordinates(self, mechanism: AbstractMechanism, x: Float[Array, " nx"], t: Scalar) -> Float[Array, "local nx"]:
-        """C with δ = C (y − x) for a neighbour y of x: the selection of (z, ż, u)."""
+    def coordinates(
+        self, mechanism: AbstractMechanism, x: Float[Array, " nx"], t: Scalar
+    ) -> Float[Array, "local tangent"]:
+        """C with δ = C (y ⊟ x) for a neighbour y of x, y ⊟ x of size 2·nv + nu: the selection of (z, ż, u)."""
         q, _, u = _split(mechanism, x)
         B = self.selection(mechanism, q, t)
-        Bq = B if mechanism.is_vector_space else B @ jax.jacfwd(lambda y: mechanism.local(q, y))(q)
-        return jax.scipy.linalg.block_diag(Bq, B, jnp.eye(u.shape[0], dtype=x.dtype))
+        return jax.scipy.linalg.block_diag(B, B, jnp.eye(u.shape[0], dtype=x.dtype))
 
     def _maps(self, mechanism, q, t, B=None):
         """(B, R, S): R moves along the constraints, B R = 1, J R = 0; S leads back to them, B S = 0, J S = 1."""

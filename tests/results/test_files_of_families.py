@@ -39,6 +39,8 @@ def simulated(mechanism, dq, duration=0.4):
     t, q, dq = jnp.asarray(t), x[:, :7], x[:, 7:]
     ddq = jax.vmap(lambda t, q, dq: mechanism.accelerations(q, dq, t)[0])(t, q, dq)
     return Simulation(
+        coordinates="chart",
+        integrator="HermiteSimpson",
         mechanism=mechanism,
         t=t,
         q=q,
