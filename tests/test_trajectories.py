@@ -140,8 +140,8 @@ def test_spline_is_that_of_scipy(degree, ends, times):
     t = np.sort(np.concatenate([times, np.linspace(times[0], times[-1], 50)[1:-1]]))
     ours = derivatives(spline(POINTS, times, degree, ends), t)
     for k in range(degree):
-        # The conditioning of septic splines costs some 1e-11 here and in SciPy (1.1e-11 apart, measured with SciPy 1.17);
-        # each derivative divides it by a step of 0.15.
+        # The conditioning of septic splines costs some 1e-11 here and in SciPy (1.1e-11 apart with SciPy 1.17); each
+        # derivative divides it by a step of 0.15.
         assert_close(ours[k], reference(t, k), 3e-11 if k <= 2 else 1e-8)
 
 
