@@ -1,7 +1,7 @@
 """Structured linear least squares over time: containers, factorizations, covariances."""
 
 from fgmbs.linear import dense, sequential, sqrt
-from fgmbs.linear.blocks import BlockTridiagonal, LeastSquares
+from fgmbs.linear.blocks import BlockTridiagonal, Damped, LeastSquares
 from fgmbs.linear.covariance import Marginals
 from fgmbs.linear.factorization import Factorization
 from fgmbs.linear.sequential import factorize_matrix
@@ -13,6 +13,7 @@ METHODS = {"sequential": sequential.factorize, "sqrt": sqrt.factorize, "dense": 
 __all__ = [
     "METHODS",
     "BlockTridiagonal",
+    "Damped",
     "Factorization",
     "LeastSquares",
     "Marginals",

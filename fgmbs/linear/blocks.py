@@ -3,7 +3,6 @@
 from typing import TypeAlias
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -97,19 +96,6 @@ class LeastSquares(eqx.Module):
             (self.step_jacobian[0], self.step_arrow[0], self.step_residual[0]),
             (zeros, self.global_jacobian, self.global_residual),
         )
-
-    def after_first(self, S: Float[Array, "wide wide"], s: Float[Array, " wide"]) -> "LeastSquares":
-        """The system of all steps but the first, in the place of which stands ½‖S (x_1, globals) + s‖²."""
-        nx = self.step_size
-        rest = jax.tree.map(lambda leaf: leaf[1:], self)
-        once = lambda system: (  # noqa: E731
-            system.initial_residual,
-            system.initial_jacobian,
-            system.initial_arrow,
-            system.global_residual,
-            system.global_jacobian,
-        )
-        return eqx.tree_at(once, rest, (s, S[:, :nx], S[:, nx:], self.global_residual, self.global_jacobian))
 
     def cost(self) -> Float[Array, ""]:
         """½‖r‖²."""

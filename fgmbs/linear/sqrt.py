@@ -1,6 +1,6 @@
 """Block QR of the whitened rows: the condition number of J is never squared."""
 
-from functools import partial
+from operator import itemgetter
 
 import jax
 import jax.numpy as jnp
@@ -22,47 +22,72 @@ def factorize(system: LeastSquares, damping_steps: Steps, damping_globals: Globa
 
 
 def marginalize_first(
-    system: LeastSquares,
+    factorization: Factorization,
 ) -> tuple[Float[Array, "wide wide"], Float[Array, " wide"], Float[Array, ""]]:
-    """The prior ½‖S (x_1, globals) + s‖² that step 0 leaves behind with its initial, step-0 and pair-0 rows.
+    """The prior ½‖S (x_1, globals) + s‖² that step 0 leaves behind with all rows on it and on the globals alone.
 
-    Directions of which those rows say nothing are in the null space of S; step 0 must be determined by them. Rows
-    on the globals alone stay with the system. S and s are unique up to a rotation: so are their derivatives, of which
-    there are first ones only; those of SᵀS and Sᵀs are exact as long as the null space of S stays where it is.
+    A QR factorization, of two steps or more and without damping, has found it on its way. Directions of which those
+    rows say nothing are in the null space of S; step 0 must be determined by them. S and s are unique up to a rotation:
+    so are their derivatives, of which there are first ones only; those of SᵀS and Sᵀs are exact as long as the null
+    space of S stays where it is.
 
     Returns:
         (S, s, rho): square-root information, of size wide = nx + p, residual, and what no increment lowers: those rows
         cost ½rho² more than the prior.
     """
-    nx = system.step_size
-    past = jnp.concatenate([jnp.column_stack(rows) for rows in system.first_rows()[:2]])
-    pair = (system.pair_start[0], system.pair_end[0], system.pair_arrow[0], system.pair_residual[0])
-    prior = _marginal_rows(_sort_rows(_overlap(past, pair, nx)), nx)
+    problem, factor = factorization.problem, factorization.factor
+    assert isinstance(problem, Damped)
+    if not isinstance(factor, QRTriangle):
+        factor = _triangle(jax.lax.stop_gradient(problem))
+    prior = _left_behind(problem.system, factor.left)
     return prior[:-1, :-1], prior[:-1, -1], prior[-1, -1]
 
 
-def _triangle(problem: Damped) -> Triangle:
+class QRTriangle(Triangle):
+    """The triangle that a QR factorization leaves."""
+
+    left: Float[Array, "wide_1 wide_1"]
+    """Rows on (x_1, globals, 1) that step 0 leaves behind; on (x_0, globals, 1) of a system of one step."""
+
+
+def _triangle(problem: Damped) -> QRTriangle:
     system = problem.system
     nx, p = system.step_size, system.num_globals
     wide = nx + p
     num_rows = wide + system.step_residual.shape[1] + nx
     damping_steps, damping_globals = jnp.sqrt(problem.steps), jnp.sqrt(problem.globals)
 
-    def eliminate(past, rows):
-        pair, step, damping = rows
+    def eliminate(past, pair):
         R = _triangularize(_overlap(past, pair, nx))
-        past = jnp.concatenate([R[nx:-1, nx:], jnp.column_stack(step), diagonal_matrix(damping, p + 1)[:nx]])
-        return past, (R[:nx, :nx].T, R[:nx, nx:-1], -R[:nx, -1])
+        return R[nx:, nx:], (R[:nx, :nx].T, R[:nx, nx:-1], -R[:nx, -1])
+
+    def taken_in(left, rows):
+        step, damping = rows
+        return jnp.concatenate([left[:-1], jnp.column_stack(step), diagonal_matrix(damping, p + 1)[:nx]])
+
+    def advance(past, rows):
+        left, eliminated = eliminate(past, rows[0])
+        return taken_in(left, rows[1]), eliminated
 
     first = [jnp.column_stack(rows) for rows in system.first_rows()]
     first = jnp.concatenate([*first, diagonal_matrix(jnp.concatenate([damping_steps[0], damping_globals]), 1)[:wide]])
     if first.shape[0] > num_rows:
-        first = _triangularize(first)[:wide]
+        first = _triangularize(first)
+    past = _pad_rows(first, num_rows)
     pairs = (system.pair_start, system.pair_end, system.pair_arrow, system.pair_residual)
     steps = (system.step_jacobian[1:], system.step_arrow[1:], system.step_residual[1:])
-    past, (pivots, couplings, right) = scan(eliminate, _pad_rows(first, num_rows), (pairs, steps, damping_steps[1:]))
-    R = _triangularize(past)
-    return Triangle(pivots, couplings, right, R[:wide, :wide].T, -R[:wide, -1])
+    rows = (pairs, (steps, damping_steps[1:]))
+    if system.num_steps > 1:
+        # Step 0 apart: what it leaves behind is asked for.
+        left, eliminated = eliminate(past, jax.tree.map(itemgetter(0), pairs))
+        past = taken_in(left, jax.tree.map(itemgetter(0), rows[1]))
+        past, others = scan(advance, past, jax.tree.map(itemgetter(slice(1, None)), rows))
+        eliminated = jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), eliminated, others)
+        R = _triangularize(past)
+    else:
+        _, eliminated = scan(advance, past, rows)
+        R = left = _triangularize(past)
+    return QRTriangle(*eliminated, R[:wide, :wide].T, -R[:wide, -1], left)
 
 
 def _overlap(past, pair, nx):
@@ -90,16 +115,19 @@ def _pad_rows(rows: Float[Array, "rows columns"], count: int) -> Float[Array, "m
     return jnp.pad(rows, ((0, max(0, count - rows.shape[0])), (0, 0)))
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _marginal_rows(rows: Float[Array, "rows columns"], size: int) -> Float[Array, "wide_1 wide_1"]:
-    """Rows on the other variables that the first `size` columns leave behind; the last column is the residual."""
-    return jnp.linalg.qr(rows, mode="r")[size:, size:]
+@jax.custom_jvp
+def _left_behind(system: LeastSquares, left: Float[Array, "wide_1 wide_1"]) -> Float[Array, "wide_1 wide_1"]:
+    """`left`, as a function of the system; the last column is the residual."""
+    del system
+    return left
 
 
-@_marginal_rows.defjvp
-def _marginal_rows_jvp(size, primals, tangents):
-    (rows,), (t_rows,) = primals, tangents
+@_left_behind.defjvp
+def _left_behind_jvp(primals, tangents):
+    size = primals[0].step_size
+    rows, t_rows = jax.jvp(_first_rows, primals[:1], tangents[:1])
     Q, triangle = _orthonormalize(rows)
+    # Signs of rows depend on the order of elimination: value and tangent are of one.
     R, C, left, rho = triangle[:size, :size], triangle[:size, size:], triangle[size:, size:], triangle[-1, -1]
     # With rows = Q₁ [R C] + Q₂ [0 rest], d rest = Q₂ᵀ (d rows − d rows₁ R⁻¹ C) up to a rotation: rest⁻¹ is not needed.
     t_rest = Q[:, size:].T @ (t_rows[:, size:] - t_rows[:, :size] @ solve_triangular(R.T, C, transpose=True))
@@ -107,6 +135,13 @@ def _marginal_rows_jvp(size, primals, tangents):
     turn = jnp.linalg.pinv(left[:-1, :-1]).T @ t_rest[-1, :-1]
     t_rest = t_rest.at[:-1, -1].add(rho * turn).at[-1, -1].add(-turn @ left[:-1, -1])
     return left, t_rest.at[-1, :-1].set(0.0)
+
+
+def _first_rows(system: LeastSquares) -> Float[Array, "rows columns"]:
+    """All rows on step 0 or the globals alone, and between steps 0 and 1."""
+    past = jnp.concatenate([jnp.column_stack(rows) for rows in system.first_rows()])
+    pair = (system.pair_start[0], system.pair_end[0], system.pair_arrow[0], system.pair_residual[0])
+    return _sort_rows(_overlap(past, pair, system.step_size))
 
 
 @jax.custom_jvp

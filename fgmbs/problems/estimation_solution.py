@@ -36,7 +36,7 @@ from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 
 _ITERATIONS = 10
 """Of Levenberg–Marquardt between two looks at the keyboard."""
-_STEP = 1e-6
+_STEP = 1e-4
 """Relative step at which the iterations end; it is still taken, which squares it."""
 _GUESS = 0.1
 """Relative step that a first guess of the motion does not care to look at again."""

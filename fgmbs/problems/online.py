@@ -3,18 +3,16 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError, Status
+from fgmbs.flat import flat, pattern_of
 from fgmbs.inputs import AbstractInput
 from fgmbs.io.expressions import nearest
 from fgmbs.kinematics.names import finite_number
@@ -27,16 +25,11 @@ from fgmbs.problems.estimation_arguments import (
     chosen_coordinates,
     nominal_delays,
 )
-from fgmbs.problems.estimation_graph import SENSORS, EstimationModel, Samples, StepData
+from fgmbs.problems.estimation_graph import EstimationModel
 from fgmbs.problems.noise_sizes import to_be_found
+from fgmbs.problems.online_programs import Programs, programs
 from fgmbs.problems.simulation_arguments import Integrator, transition_of
-from fgmbs.problems.window import begin, take_in
 from fgmbs.sensors.base import AbstractSensor
-from fgmbs.solvers.fixed_lag import WindowState
-
-_ON_STEP = 1e-6
-"""Distance from a step, in steps, below which a sample lies on it."""
-
 
 Sample: TypeAlias = Float[Array, " numbers"] | Float[np.ndarray, " numbers"]
 """What came in since the last step: of every sensor the values and times of its slots, nan for what did not come; then
@@ -119,13 +112,14 @@ class OnlineEstimator:
     slots: int
     covariances: bool = False
     _numbers: Float[Array, " numbers"] = field(init=False, repr=False)
-    _programs: "_Programs" = field(init=False, repr=False)
+    _programs: Programs = field(init=False, repr=False)
 
     def __post_init__(self):
         # One array, because every array that is handed over costs time at every call.
-        numbers, pattern = _flat(self.model)
-        object.__setattr__(self, "_numbers", numbers)
-        object.__setattr__(self, "_programs", _programs(pattern, self.window, self.slots, self.covariances))
+        object.__setattr__(self, "_numbers", flat(self.model))
+        object.__setattr__(
+            self, "_programs", programs(pattern_of(self.model), self.window, self.slots, self.covariances)
+        )
 
     def step(self, state: OnlineState, sample: Sample) -> tuple[OnlineState, OnlineEstimate]:
         """Takes in what came since the last step: (state, sample) → (state, estimate at the new step)."""
@@ -286,178 +280,3 @@ def online(
         transition_of(integrator),
     )
     return OnlineEstimator(model, int(window), int(slots))
-
-
-class _Pattern(NamedTuple):
-    """Everything in a pytree but the numbers of its arrays; compares by value."""
-
-    tree: Any
-    leaves: tuple[Any, ...]
-    """Shape and type of what is a number, the rest itself."""
-
-
-def _is_number(leaf) -> bool:
-    return eqx.is_array(leaf) or isinstance(leaf, np.ndarray | float)
-
-
-def _flat(tree) -> tuple[np.ndarray | Array, _Pattern]:
-    """(all numbers of a pytree in one array, what is left of it)."""
-    leaves, structure = jax.tree.flatten(tree)
-    numbers = [leaf for leaf in leaves if _is_number(leaf)]
-    kept = tuple((np.shape(leaf), jnp.result_type(leaf)) if _is_number(leaf) else leaf for leaf in leaves)
-    joined = jnp.concatenate([jnp.ravel(jnp.asarray(leaf)).astype(float) for leaf in numbers])
-    return joined, _Pattern(structure, kept)
-
-
-def _unflat(pattern: _Pattern, numbers: Float[Array, " numbers"]) -> Any:
-    leaves, start = [], 0
-    for kept in pattern.leaves:
-        if isinstance(kept, tuple):
-            shape, dtype = kept
-            size = math.prod(shape)
-            leaves.append(numbers[start : start + size].reshape(shape).astype(dtype))
-            start += size
-        else:
-            leaves.append(kept)
-    return jax.tree.unflatten(pattern.tree, leaves)
-
-
-class _Programs:
-    """The compiled functions of all estimators of one structure; all of flat arrays.
-
-    Attributes:
-        begin: (model, start value, its standard deviations, time, known forces) → state.
-        step: (model, state, sample) → (state, estimate).
-        layout: Parts of an estimate.
-    """
-
-    def __init__(self, pattern: _Pattern, window: int, slots: int, covariances: bool):
-        self.window, self.slots, self.covariances = window, slots, covariances
-        self.pattern = pattern
-        self.begin, self.step = jax.jit(self._begin), jax.jit(self._step)
-        shapes = eqx.filter_eval_shape(self._shapes, jnp.zeros(self._size))
-        self.state = _flat(jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes[0]))[1]
-        self.layout = shapes[1]
-
-    @property
-    def _size(self) -> int:
-        return sum(math.prod(kept[0]) for kept in self.pattern.leaves if isinstance(kept, tuple))
-
-    def _shapes(self, numbers):
-        """(a state, parts of an estimate)."""
-        model: EstimationModel = _unflat(self.pattern, numbers)
-        state = self._first(model, jnp.zeros(model.step_size), jnp.ones(()), jnp.zeros(()), jnp.zeros(()))
-        n, nv, nu, nl, W = model.mechanism.n, model.mechanism.nv, len(model.wandering), model.local_size, self.window
-        shapes = dict(t=(), q=(n,), dq=(nv,), ddq=(nv,), forces=(nu,), q_std=(n,), dq_std=(nv,), ddq_std=(nv,))
-        shapes |= dict(forces_std=(nu,), steps=(W, model.step_size), calibration=model.calibration[0].shape)
-        shapes |= dict(status=(), unused=()) | (dict(covariances=(W, nl, nl)) if self.covariances else {})
-        return state, tuple(shapes.items())
-
-    def _first(self, model: EstimationModel, x, sigma, t, forces):
-        blank = _blank(model, self.slots, t, jnp.broadcast_to(forces, (2, len(model.commands))))
-        return begin(model, self.window, x, blank), jnp.broadcast_to(1 / sigma, (model.local_size,))
-
-    def _begin(self, numbers, x, sigma, t, forces):
-        return _flat(self._first(_unflat(self.pattern, numbers), x, sigma, t, forces))[0]
-
-    def _step(self, numbers, state, sample):
-        state, parts = self._advance(_unflat(self.pattern, numbers), _unflat(self.state, state), jnp.asarray(sample))
-        return _flat(state)[0], _flat([parts[name] for name, _ in self.layout])[0]
-
-    def _advance(self, model: EstimationModel, state, sample):
-        window, weights = state
-        read, forces = _cut(model, self.slots, sample)
-        t, first = window.rows.times[-1] + model.dt, window.taken == 0
-        newest = _blank(model, self.slots, t, forces)._replace(
-            linked=jnp.where(first, 0.0, 1.0), prior=window.steps[-1], prior_weights=jnp.where(first, weights, 0.0)
-        )
-        window, newest, unused = _placed(model, window, newest, read)
-        window, estimate = take_in(model, window, newest)
-
-        x, cov = estimate.steps[-1], estimate.newest_covariance()
-        n, nv = model.mechanism.n, model.mechanism.nv
-        E = model.chart.tangent(model.mechanism, x, t)
-        ddq, push = jax.linearize(lambda x: model.accelerations(x, t, forces[1])[0], x)
-        std = _std(E, cov)
-        parts = dict(
-            t=t,
-            q=x[:n],
-            dq=x[n : n + nv],
-            ddq=ddq,
-            forces=x[n + nv :],
-            q_std=std[:n],
-            dq_std=std[n : n + nv],
-            ddq_std=_std(jax.vmap(push, 1, 1)(E), cov),
-            forces_std=std[n + nv :],
-            steps=estimate.steps,
-            calibration=estimate.globals,
-            status=estimate.status._value,
-            unused=unused,
-        )
-        if self.covariances:
-            parts["covariances"] = estimate.marginals().steps
-        return (window, weights), parts
-
-
-_programs = lru_cache(maxsize=64)(_Programs)
-
-
-def _blank(model: EstimationModel, slots: int, t, forces) -> StepData:
-    """A step of which nothing was read."""
-    samples = tuple(
-        Samples(jnp.zeros((slots, sensor.rows)), jnp.ones(slots), jnp.zeros((slots, sensor.rows)))
-        for sensor in model.sensors
-    )
-    return StepData(t, jnp.ones(()), jnp.zeros(model.step_size), jnp.zeros(model.local_size), forces, samples)
-
-
-def _std(J, cov):
-    return jnp.sqrt(jnp.maximum(jnp.einsum("ia,ab,ib->i", J, cov, J), 0.0))
-
-
-def _cut(model: EstimationModel, slots: int, sample: Float[Array, " numbers"]):
-    """(values and times of every sensor, known forces) of a sample."""
-    parts, start = [], 0
-    for sensor in model.sensors:
-        size = slots * (sensor.rows + 1)
-        parts.append(sample[start : start + size].reshape(slots, sensor.rows + 1))
-        start += size
-    return parts, sample[start:].reshape(2, -1)
-
-
-def _placed(model: EstimationModel, window: WindowState, newest: StepData, read):
-    """The window and its newest step with the samples that came, and how many of these found no place."""
-    unused, factors, samples = 0, list(window.rows.factors), []
-    for k, (came, empty) in enumerate(zip(read, newest.samples, strict=True)):
-        (values, fractions, commands), weights = factors[SENSORS + k]
-        held = Samples(values, fractions, weights.reshape(values.shape))
-        held = jax.tree.map(lambda old, new: jnp.concatenate([old, new[None]]), held, empty)
-        held, lost = _place(held, came[:, :-1], came[:, -1] - model.delays[k], newest.times, model.dt)
-        unused += lost
-        old, new = (jax.tree.map(itemgetter(part), held) for part in (slice(None, -1), -1))
-        factors[SENSORS + k] = (old.values, old.fractions, commands), old.mask.reshape(weights.shape)
-        samples.append(new)
-    window = window._replace(rows=window.rows._replace(factors=tuple(factors)))
-    return window, newest._replace(samples=tuple(samples)), unused
-
-
-def _place(window: Samples, values, times, now, dt) -> tuple[Samples, Int[Array, ""]]:
-    """The samples of a sensor in the window, and how many of them found no place."""
-    steps = window.fractions.shape[0]
-    unused = jnp.asarray(0)
-    for value, time in zip(values, times, strict=True):
-        age = jnp.where(jnp.isnan(time), 0.0, (time - now) / dt)
-        age = jnp.where(jnp.abs(age - jnp.round(age)) < _ON_STEP, jnp.round(age), age)
-        end = jnp.ceil(age)
-        there = jnp.isfinite(value)
-        # Step 0 leaves the window now, and what lies before it belongs to an interval that has left already.
-        row = (jnp.arange(steps) == steps - 1 + end) & (jnp.arange(steps) > 0) & jnp.any(there)
-        free = jnp.all(window.mask == 0, axis=-1)
-        put = free & (jnp.cumsum(free, axis=1) == 1) & row[:, None]
-        unused += (jnp.any(there) & ~jnp.any(put)).astype(int)
-        window = Samples(
-            jnp.where(put[..., None], jnp.where(there, value, 0.0), window.values),
-            jnp.where(put, age - end + 1, window.fractions),
-            jnp.where(put[..., None], there.astype(value.dtype), window.mask),
-        )
-    return window, unused

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +12,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.robust import AbstractLoss
+from fgmbs.flat import Pattern, pattern_of, unflat
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.channel import Calibration, Channel
 from fgmbs.sensors.channel import Unknown as Unknown
@@ -154,12 +156,8 @@ class AbstractSensor(eqx.Module):
             ArgumentError: Names the sensor and its argument, and offers the nearest names.
         """
 
-        def read():
-            q, dq = mechanism.reference, jnp.zeros(mechanism.nv)
-            return self.ideal(mechanism, Reading(q, dq, dq, jnp.zeros(mechanism.m), {}, jnp.asarray(0.0)))
-
         try:
-            shape = jax.eval_shape(read).shape
+            shape = _shape(pattern_of((mechanism, self)))
         except ArgumentError as error:
             raise ArgumentError(f"sensor {self.name!r}: {error}") from None
         if shape != (self.rows,):
@@ -167,6 +165,18 @@ class AbstractSensor(eqx.Module):
                 f"sensor {self.name!r}: expected a mechanism of which it reads {self.rows} "
                 f"number{'s' * (self.rows > 1)}; found {shape}"
             )
+
+
+@lru_cache(maxsize=256)
+def _shape(pattern: Pattern) -> tuple[int, ...]:
+    """What a sensor reads of a mechanism has this shape."""
+
+    def read(numbers):
+        mechanism, sensor = unflat(pattern, numbers)
+        q, dq = mechanism.reference, jnp.zeros(mechanism.nv)
+        return sensor.ideal(mechanism, Reading(q, dq, dq, jnp.zeros(mechanism.m), {}, jnp.asarray(0.0)))
+
+    return jax.eval_shape(read, jax.ShapeDtypeStruct((pattern.size,), float)).shape
 
 
 def wrapped(angle: Float[Array, "*rows"]) -> Float[Array, "*rows"]:

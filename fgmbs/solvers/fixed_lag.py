@@ -13,7 +13,7 @@ from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import linear_prior
 from fgmbs.graph import Rows, TimeGraph, Unknowns
-from fgmbs.linear import METHODS, Factorization, LeastSquares, Marginals, marginalize_first
+from fgmbs.linear import Factorization, Marginals, marginalize_first
 from fgmbs.linear.triangle import Triangle
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.typing import Scalar
@@ -43,10 +43,8 @@ class Estimate(NamedTuple):
     globals: Float[Array, " p"]
     rows: Rows
     """Data of these steps."""
-    system: LeastSquares
-    """The window linearized at the best point, for covariances."""
-    rest: LeastSquares | None
-    """The same with the oldest step marginalized, unless the past is known."""
+    factorization: Factorization
+    """Of the window linearized at the best point, for covariances."""
     status: Status
     iterations: Int[Array, ""]
     cost: Scalar
@@ -54,15 +52,14 @@ class Estimate(NamedTuple):
 
     def newest_covariance(self) -> Float[Array, "local local"]:
         """Covariance of the local coordinates of the newest step."""
-        assert self.rest is not None
-        factor = _undamped(self.rest).factor
+        factor = self.factorization.factor
         assert isinstance(factor, Triangle)
-        size = self.rest.step_size
+        size = factor.pivots.shape[-1]
         return factor.last_covariance()[:size, :size]
 
     def marginals(self) -> Marginals:
         """Covariances of the local coordinates of the window."""
-        return _undamped(self.system).marginals()
+        return self.factorization.marginals()
 
 
 class FixedLagSmoother(eqx.Module):
@@ -126,10 +123,9 @@ class FixedLagSmoother(eqx.Module):
         factors = tuple(factor for factor in graph.factors if factor.scope not in ("initial", "global"))
         graph = eqx.tree_at(lambda graph: graph.factors, graph, (*factors, marginal))
         x, lm = self.solver.run(Unknowns(steps, state.globals), graph)
-        rest = None
+        factorization = self.solver.factorization(lm)
         if self.past == "marginal":
-            R, d, rho = marginalize_first(lm.system)
-            rest = lm.system.after_first(R, d)
+            R, d, rho = marginalize_first(factorization)
             prior = self._prior(R, d, lm.point, graph.times[1], 1)
         else:
             rho = jnp.zeros((), x.steps.dtype)
@@ -142,7 +138,7 @@ class FixedLagSmoother(eqx.Module):
         moved = WindowState(x.steps, x.globals, held, prior, state.past_cost + 0.5 * rho**2, state.taken + 1)
         # The last step of the iteration is taken without a look at what it brings.
         cost = state.past_cost + lm.cost - jnp.where(lm.status == Status.converged, lm.predicted, 0.0)
-        return moved, Estimate(x.steps, x.globals, rows, lm.system, rest, lm.status, lm.iter_num, cost)
+        return moved, Estimate(x.steps, x.globals, rows, factorization, lm.status, lm.iter_num, cost)
 
     def _prior(self, R, d, point: Unknowns, t, k: int):
         """Rows R δ + d in the local coordinates of step k and the globals, as rows in their x ⊟ x₀."""
@@ -156,9 +152,3 @@ class FixedLagSmoother(eqx.Module):
             start += size
         order = np.array([i for name in sorted(places) for i in places[name]], int)
         return jnp.concatenate([steps, globals[:, order]], axis=1), d, jnp.concatenate([x, point.globals[order]])
-
-
-def _undamped(system: LeastSquares) -> Factorization:
-    dtype = system.step_jacobian.dtype
-    zeros = jnp.zeros((system.num_steps, system.step_size), dtype), jnp.zeros(system.num_globals, dtype)
-    return METHODS["sqrt"](system, *zeros)

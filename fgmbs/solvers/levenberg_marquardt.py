@@ -11,7 +11,8 @@ from jaxtyping import Array, Float, Int
 
 from fgmbs.errors import Status
 from fgmbs.graph import TimeGraph, Unknowns
-from fgmbs.linear import METHODS, LeastSquares, factorize_matrix
+from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, factorize_matrix
+from fgmbs.linear.triangle import AbstractFactor
 from fgmbs.typing import Scalar
 
 
@@ -31,6 +32,8 @@ class LMState(NamedTuple):
     """… its gradient …"""
     cost: Scalar
     """… and its cost."""
+    factor: AbstractFactor
+    """Of the last linear step: of `system`, damped."""
     damping: Scalar
     growth: Scalar
     predicted: Scalar
@@ -68,18 +71,23 @@ class LevenbergMarquardt(IterativeSolver):
     def init_state(self, init_params: Unknowns, graph: TimeGraph) -> LMState:
         """State before the first iteration; evaluates nothing."""
         dtype = init_params.steps.dtype
-        system, _ = jax.eval_shape(graph.linearize, init_params)
-        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), system)
-        inf = jnp.asarray(jnp.inf, dtype)
+        still, inf = graph.still(init_params), jnp.asarray(jnp.inf, dtype)
+
+        def shapes():
+            system, _ = graph.linearize(init_params)
+            return system, METHODS[self.linear](system, *still).factor
+
+        system, factor = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(shapes))
         return LMState(
             iter_num=jnp.asarray(0),
             status=Status.running,
             error=inf,
             trial=init_params,
             point=init_params,
-            system=zeros,
-            gradient=graph.still(init_params),
+            system=system,
+            gradient=still,
             cost=inf,
+            factor=factor,
             damping=jnp.asarray(self.damping, dtype),
             growth=jnp.asarray(2.0, dtype),
             predicted=inf,
@@ -144,6 +152,7 @@ class LevenbergMarquardt(IterativeSolver):
                 system=system,
                 gradient=gradient,
                 cost=cost,
+                factor=factorization.factor,
                 # An unsolved system counts as a rejected trial: its cost is compared with itself, its gain is zero.
                 damping=jnp.where(solved, damping, jnp.maximum(damping, 1e-8) * 10),
                 growth=growth,
@@ -151,6 +160,17 @@ class LevenbergMarquardt(IterativeSolver):
                 history=state.history.at[state.iter_num].set(cost),
             ),
         )
+
+    def factorization(self, state: LMState) -> Factorization:
+        """The system at the solution, factorized without damping: as the last iteration did, if it had none."""
+        system = state.system
+        still = _no_diagonal(system, state.damping)
+
+        def anew(system):
+            return METHODS[self.linear](system, *still).factor
+
+        factor = jax.lax.cond(state.damping > 0, anew, lambda _: state.factor, system)
+        return Factorization(Damped(system, *still), factor)
 
     def optimality_fun(self, params: Unknowns, graph: TimeGraph) -> Unknowns:
         """Gradient of the cost; zero at a solution."""
@@ -184,8 +204,7 @@ def _run_jvp(primals, tangents):
     t_delta = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
     # Where the constraints themselves move, the steps move with them.
     _, t_params = eqx.filter_jvp(lambda delta, graph: graph.moved(params, delta), (still, graph), (t_delta, t_graph))
-    linearize = lambda params, graph: graph.linearize(params)  # noqa: E731
-    _, (t_system, t_cost) = eqx.filter_jvp(linearize, (params, graph), (t_params, t_graph))
+    _, (t_system, t_cost) = eqx.filter_jvp(TimeGraph.linearize, (graph, params), (t_graph, t_params))
     t_state = jax.tree.map(lambda _: None, state)._replace(point=t_params, system=t_system, cost=t_cost)
     return OptStep(params, state), OptStep(t_params, t_state)
 

@@ -1,0 +1,55 @@
+"""A pytree as one array of its numbers, and what is left of it."""
+
+import math
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+
+class Pattern(NamedTuple):
+    """Everything in a pytree but the numbers of its arrays; compares by value."""
+
+    tree: Any
+    leaves: tuple[Any, ...]
+    """Shape and type of what is a number, the rest itself."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return sum(math.prod(kept[0]) for kept in self.leaves if isinstance(kept, tuple))
+
+
+def pattern_of(tree: Any) -> Pattern:
+    """What is left of a pytree without its numbers."""
+    leaves, structure = jax.tree.flatten(tree)
+    return Pattern(
+        structure, tuple((np.shape(leaf), jnp.result_type(leaf)) if _is_number(leaf) else leaf for leaf in leaves)
+    )
+
+
+def flat(tree: Any) -> Float[Array, " numbers"]:
+    """All numbers of a pytree."""
+    numbers = [leaf for leaf in jax.tree.leaves(tree) if _is_number(leaf)]
+    return jnp.concatenate([jnp.ravel(jnp.asarray(leaf)).astype(float) for leaf in numbers])
+
+
+def unflat(pattern: Pattern, numbers: Float[Array, " numbers"]) -> Any:
+    """The pytree with these numbers."""
+    leaves, start = [], 0
+    for kept in pattern.leaves:
+        if isinstance(kept, tuple):
+            shape, dtype = kept
+            size = math.prod(shape)
+            leaves.append(numbers[start : start + size].reshape(shape).astype(dtype))
+            start += size
+        else:
+            leaves.append(kept)
+    return jax.tree.unflatten(pattern.tree, leaves)
+
+
+def _is_number(leaf: Any) -> bool:
+    return eqx.is_array(leaf) or isinstance(leaf, np.ndarray | float)
