@@ -65,5 +65,5 @@ def follow(
 
 
 def _smoother(model: EstimationModel, rows: Rows, tol: float = _TOLERANCE) -> FixedLagSmoother:
-    solver = LevenbergMarquardt(linear="sqrt", tol=tol)
+    solver = LevenbergMarquardt(linear="sqrt", tol=tol, holds_factor=True)
     return FixedLagSmoother(model.over(rows), solver, "marginal", model.advance)

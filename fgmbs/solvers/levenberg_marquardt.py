@@ -32,8 +32,8 @@ class LMState(NamedTuple):
     """… its gradient …"""
     cost: Scalar
     """… and its cost."""
-    factor: AbstractFactor
-    """Of the last linear step: of `system`, damped."""
+    factor: AbstractFactor | None
+    """Of the last linear step: of `system`, damped. None unless the solver holds it."""
     damping: Scalar
     growth: Scalar
     predicted: Scalar
@@ -58,12 +58,14 @@ class LevenbergMarquardt(IterativeSolver):
         tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease of the cost is below its rounding or
             below a step of 1e-8 standard deviations for every residual.
         damping: Initial μ, against the diagonal of JᵀJ.
+        holds_factor: The state holds the last factor, which spares `factorization` one more, and costs memory.
     """
 
     linear: str = "sequential"
     maxiter: int = 30
     tol: float = 1e-9
     damping: float = 0.0
+    holds_factor: bool = False
     verbose: bool | int = False
     jit: bool = False
     unroll: Any = False
@@ -75,7 +77,7 @@ class LevenbergMarquardt(IterativeSolver):
 
         def shapes():
             system, _ = graph.linearize(init_params)
-            return system, METHODS[self.linear](system, *still).factor
+            return system, METHODS[self.linear](system, *still).factor if self.holds_factor else None
 
         system, factor = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(shapes))
         return LMState(
@@ -152,7 +154,7 @@ class LevenbergMarquardt(IterativeSolver):
                 system=system,
                 gradient=gradient,
                 cost=cost,
-                factor=factorization.factor,
+                factor=factorization.factor if self.holds_factor else None,
                 # An unsolved system counts as a rejected trial: its cost is compared with itself, its gain is zero.
                 damping=jnp.where(solved, damping, jnp.maximum(damping, 1e-8) * 10),
                 growth=growth,
@@ -165,6 +167,8 @@ class LevenbergMarquardt(IterativeSolver):
         """The system at the solution, factorized without damping: as the last iteration did, if it had none."""
         system = state.system
         still = _no_diagonal(system, state.damping)
+        if state.factor is None:
+            return METHODS[self.linear](system, *still)
 
         def anew(system):
             return METHODS[self.linear](system, *still).factor
