@@ -28,6 +28,8 @@ _FIXED_POINT_LIMIT = 30
 _NEWTON_LIMIT = 20
 _SLOW = 0.3
 """Contraction of the fixed-point iteration from which on Newton's method is cheaper."""
+_ROUNDING = 4.0
+"""Rounding of positions in one correction, in units in the last place of the largest coordinate."""
 
 
 class Step(NamedTuple):
@@ -142,6 +144,8 @@ class _Search(NamedTuple):
     """Last correction relative to the displacement in a step, …"""
     last: Array
     """… and the one before."""
+    rounding: Array
+    """Whether the last correction is no more than rounding of positions."""
     k: Array
 
 
@@ -150,15 +154,19 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
     def correct(search: _Search, p: _Point, r_q, r_dq) -> _Search:
         """The point moved back by residuals."""
         moved = State(stepper.mechanism.retract(p.q, -r_q), p.dq - r_dq)
-        norm = lambda x: jnp.sqrt(jnp.maximum(jnp.sum(x * (p.M @ x)), 0.0))  # noqa: E731
+        inertia = jnp.trace(p.M)
+
+        def norm(x):
+            return jnp.sqrt(jnp.maximum(jnp.sum(x * (p.M @ x)), 0.0))
+
+        # Forces in balance are known to rounding only, and so are positions, which small steps hardly change.
         force = stepper.mechanism.forces(p.q, p.dq, t)
-        # Rounding of forces that are in balance, and of positions.
-        inertia = jnp.trace(p.M) / p.M.shape[0]
-        least = dt**2 * jnp.sqrt(jnp.sum(force**2) / inertia)
-        least = least + jnp.sqrt(inertia) * jnp.max(jnp.abs(p.q)) * 1e-3 * jnp.finfo(p.q.dtype).eps / _TOLERANCE
-        scale = dt * norm(p.dq) + dt**2 * norm(p.ddq) + least
-        error = (norm(r_q) + dt * norm(r_dq)) / jnp.where(scale > 0, scale, 1.0)
-        return _Search(moved, error, search.error, search.k + 1)
+        balance = dt**2 * jnp.sqrt(jnp.sum(force**2) * force.size / inertia)
+        scale = dt * norm(p.dq) + dt**2 * norm(p.ddq) + balance
+        moved_by = norm(r_q) + dt * norm(r_dq)
+        error = moved_by / jnp.where(scale > 0, scale, 1.0)
+        least = _ROUNDING * jnp.finfo(p.q.dtype).eps * jnp.sqrt(inertia) * jnp.max(jnp.abs(p.q))
+        return _Search(moved, error, search.error, moved_by <= least, search.k + 1)
 
     def iterate(search: _Search) -> _Search:
         p = _evaluated(stepper, *search.state, t, known)
@@ -167,22 +175,29 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
 
     def newton(search: _Search) -> _Search:
         p = _evaluated(stepper, *search.state, t, known)
-        missed = lambda y: 2 * (_missed(stepper, start, p, y, t, dt, known, p.J, p.S),)  # noqa: E731
-        jacobian, missed = jax.jacfwd(missed, has_aux=True)(jnp.zeros(2 * p.dq.shape[0], p.q.dtype))
+
+        def missed_twice(y):
+            missed = _missed(stepper, start, p, y, t, dt, known, p.J, p.S)
+            return missed, missed
+
+        jacobian, missed = jax.jacfwd(missed_twice, has_aux=True)(jnp.zeros(2 * p.dq.shape[0], p.q.dtype))
         return correct(search, p, *jnp.split(jnp.linalg.solve(jacobian, missed), 2))
 
+    def slow(search: _Search):
+        return (search.k >= 2) & ~(search.error <= _SLOW * search.last)
+
     def going(search: _Search):
-        return ~(_left(search) <= _TOLERANCE)
+        return ~((_left(search) <= _TOLERANCE) | (search.rounding & slow(search)))
 
     def contracting(search: _Search):
-        slow = (search.k >= 2) & ~(search.error <= _SLOW * search.last)
-        return going(search) & ~slow & (search.k < _FIXED_POINT_LIMIT)
+        return going(search) & ~slow(search) & (search.k < _FIXED_POINT_LIMIT)
 
     infinite = jnp.asarray(jnp.inf, start.q.dtype)
-    search = jax.lax.while_loop(contracting, iterate, _Search(guess, infinite, infinite, jnp.asarray(0)))
+    first = _Search(guess, infinite, infinite, jnp.asarray(False), jnp.asarray(0))
+    search = jax.lax.while_loop(contracting, iterate, first)
     # Newton's method begins anew: slow iterations may have gone anywhere.
-    limit, slow = search.k + _NEWTON_LIMIT, going(search)
-    state = jax.tree.map(lambda old, new: jnp.where(slow, old, new), guess, search.state)
+    limit, left = search.k + _NEWTON_LIMIT, going(search)
+    state = jax.tree.map(lambda old, new: jnp.where(left, old, new), guess, search.state)
     search = jax.lax.while_loop(lambda s: going(s) & (s.k < limit), newton, search._replace(state=state))
     p = _evaluated(stepper, *search.state, t, known)
     status = Status.where(going(search), Status.iteration_limit, Status.converged)

@@ -48,6 +48,18 @@ def test_long_steps_along_the_constraints(fourbar, truth, dt_ms, limit):
     assert MM * rmse(q, truth["q"][:5001:dt_ms]) <= limit
 
 
+@pytest.mark.parametrize("integrator", ["trapezoidal", "hermite_simpson"])
+@pytest.mark.parametrize("dt", [1e-5, 1e-6])
+def test_steps_so_short_that_positions_round(fourbar, short_run, integrator, dt):
+    """A hundred steps against one: the displacement of the first is no larger than rounding of the coordinates."""
+    short, long = short_run(fourbar, dt, integrator=integrator), short_run(fourbar, 100 * dt)
+    np.testing.assert_allclose(short.q[100], long.q[1], atol=1e-14)
+    np.testing.assert_allclose(short.dq[100], long.dq[1], atol=3e-13)
+    energy = np.asarray(short.kinetic + short.potential)
+    np.testing.assert_allclose(energy, energy[0], rtol=1e-14)
+    assert np.max(short.iterations) <= 6
+
+
 def test_independent_coordinates_at_one_millisecond(fourbar_angle, truth):
     """Along one coordinate there is nothing to correct across the constraints: 0.0026 mm where measured."""
     result = simulate(fourbar_angle, 5.0, 1e-3, coordinates="independent", integrator="trapezoidal")

@@ -58,6 +58,14 @@ def test_moved_and_turned_ground(drawn, short_run, options):
     np.testing.assert_allclose(moved.q[:, 4] - 0.7, short_run(drawn, **options).q[:, 4], atol=1e-9)
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6])
+def test_far_from_the_origin(drawn, short_run, far):
+    """Positions round coarsely there; steps end all the same, and lose no more than that."""
+    shift = np.array([far, far])
+    moved = short_run(placed(drawn, np.eye(2), shift), 1e-2)
+    np.testing.assert_allclose(positions(moved) - shift, positions(short_run(drawn, 1e-2)), atol=1e-14 * far)
+
+
 def test_renumbered_points_and_bodies(drawn, short_run):
     renumbered = short_run(fourbar(("P2", "B", "A", "P1"), ("rocker", "crank", "coupler")))
     np.testing.assert_allclose(positions(renumbered), positions(short_run(drawn)), atol=1e-9)
