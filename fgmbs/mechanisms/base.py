@@ -64,6 +64,11 @@ class AbstractMechanism(eqx.Module):
         return degrees_of_freedom(self)
 
     @property
+    def described(self) -> "AbstractMechanism | None":
+        """The mechanism with the numbers of its description, known also while its own are traced; None without one."""
+        return None
+
+    @property
     def initial_velocities(self) -> tuple[Velocities, Bool[Array, " nv"]]:
         """Velocities that its description gives for the start, and which these are [m/s, rad/s]."""
         return jnp.zeros(self.nv, self.reference.dtype), jnp.zeros(self.nv, bool)

@@ -173,6 +173,10 @@ class PlanarMechanism(AbstractMechanism):
         return _described_dof(self.description)
 
     @property
+    def described(self) -> "PlanarMechanism":
+        return PlanarMechanism.from_description(self.description)
+
+    @property
     def initial_velocities(self) -> tuple[Velocities, Bool[Array, " nv"]]:
         """Initial velocities that the description gives and which these are; 0 for the others [m/s, rad/s]."""
         given = dict(self.description.initial_velocities)

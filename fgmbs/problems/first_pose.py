@@ -1,4 +1,4 @@
-"""Where a driven motion starts, what it leaves free, and how far it is out of reach."""
+"""Where a motion starts, what a driven one leaves free, and how far it is out of reach."""
 
 from collections.abc import Mapping
 
@@ -7,22 +7,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from fgmbs.errors import ArgumentError, AssemblyError
+from fgmbs.errors import ArgumentError, AssemblyError, Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.constraints import position_constraint
 from fgmbs.factors.priors import tracking_selected
 from fgmbs.graph import TimeGraph
-from fgmbs.kinematics import assemble, solve_position
+from fgmbs.kinematics import assemble, solve_position, solve_velocity, velocities
 from fgmbs.kinematics.assembly import closed, unit_rows
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import coordinate_index, finite_number, listed
 from fgmbs.kinematics.pseudo_inverse import rank_limit
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
-from fgmbs.typing import Coordinates, Scalar
+from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _TIGHT = 1e-5
 """Standard deviation of constraints beside desired coordinates of standard deviation 1."""
@@ -31,6 +30,35 @@ _TIGHT = 1e-5
 def is_traced(*trees) -> bool:
     """Whether any number in these is being traced."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def assembled_start(
+    mechanism: AbstractMechanism,
+    t: Scalar | float,
+    q_given: tuple[Bool[Array, " n"], Float[Array, " n"]],
+    dq_given: tuple[Bool[Array, " nv"], Float[Array, " nv"]],
+    traced: bool,
+) -> tuple[Coordinates, Velocities, Status]:
+    """(q, dq, status) of a start near the mechanism as drawn, with coordinates and velocities given as (mask, values).
+
+    While it is traced, the status tells what is raised otherwise.
+
+    Raises:
+        AssemblyError: There is no such position.
+        ArgumentError: It does not allow these velocities.
+    """
+    if traced:
+        q, info = solve_position(mechanism, mechanism.reference, t, *q_given)
+        dq = solve_velocity(mechanism, q, t, *dq_given)
+        return q, dq, Status.where(info.assembled, Status.converged, Status.not_assembled)
+    q = assemble(mechanism, _by_name(mechanism.coordinate_names, *q_given), t=float(t))
+    dq = velocities(mechanism, q, _by_name(mechanism.velocity_names, *dq_given), t=float(t))
+    return q, dq, Status.converged
+
+
+def _by_name(names: tuple[str, ...], mask, values) -> dict[str, float]:
+    """Those values that count, by name."""
+    return {name: float(x) for name, there, x in zip(names, np.asarray(mask), np.asarray(values), strict=True) if there}
 
 
 def first_pose(
@@ -93,10 +121,11 @@ def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: flo
     While the mechanism is traced, that of its description counts.
     """
     if is_traced(mechanism):
-        if not isinstance(mechanism, PlanarMechanism):
-            return max(0, mechanism.dof - len(followed))
         with jax.ensure_compile_time_eval():
-            mechanism = PlanarMechanism.from_description(mechanism.description)
+            described = mechanism.described
+        if described is None:
+            return max(0, mechanism.dof - len(followed))
+        mechanism = described
     q = drawn_pose(mechanism, t)
     with jax.ensure_compile_time_eval():
         return _freedom(mechanism, assemble(mechanism, t=t) if q is None else q, t, followed)

@@ -12,9 +12,10 @@ import pytest
 import fgmbs
 from fgmbs.io.load import parse_mechanism
 from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.problems.first_pose import freedom_left
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from families import LabelledPendulum, rigid_body, rotation  # noqa: E402
+from families import LabelledPendulum, SphericalPendulum, rigid_body, rotation, spherical_pendulum  # noqa: E402
 
 DT = 5e-3
 T = np.arange(101) * DT
@@ -159,6 +160,17 @@ def rates_of_coordinates(motion):
         return first, jax.jvp(rates, (q, dq), (first, ddq))[1]
 
     return motion.q, *both(motion.q, motion.dq, motion.ddq)
+
+
+def test_freedom_of_a_traced_mechanism_is_that_of_its_description():
+    class Described(SphericalPendulum):
+        @property
+        def described(self):
+            return spherical_pendulum()
+
+    found = []
+    jax.eval_shape(lambda arm: found.append(freedom_left(Described(rigid_body(), arm), (0, 1), 0.0)), jnp.ones(3))
+    assert found == [1]  # the turn about the vertical
 
 
 def test_inverse_dynamics_of_a_free_motion_needs_no_force(pendulum, swinging):
