@@ -17,7 +17,7 @@ from fgmbs.factors.priors import soft_equality, tracking, tracking_selected
 from fgmbs.graph import Rows, TimeGraph, Unknowns
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kkt import kkt_inverse
-from fgmbs.linear import METHODS, Factorization
+from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.trajectory import Tightness, Trajectory
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -173,7 +173,7 @@ def _solve(mechanism, motors, t, followed, y, sigma, start, effort, smoothness, 
     values = graph.unpack(x.steps)
     covariance_u = covariance_q = None
     if covariance:
-        cov = _factorized(graph, x, linear).marginals().steps
+        cov = METHODS[linear](state.system, *jax.tree.map(jnp.zeros_like, x)).marginals().steps
         n, nu = start.q.shape[1], start.u.shape[1]
         covariance_q, covariance_u = cov[:, :n, :n], cov[:, -nu:, -nu:]
     return WeightedTracking(
@@ -195,7 +195,8 @@ def _approach(graph: TimeGraph, x: Unknowns, linear: str) -> tuple[Unknowns, Int
 
     def advance(carry):
         count, x, _ = carry
-        delta = Unknowns(*_factorized(graph, x, linear).minimizer())
+        system, _ = graph.linearize(x)
+        delta = Unknowns(*METHODS[linear](system, *jax.tree.map(jnp.zeros_like, x)).minimizer())
         size = jnp.linalg.norm(delta.steps) / jnp.linalg.norm(x.steps)
         return count + 1, jax.tree.map(jnp.add, x, delta), size
 
@@ -206,10 +207,6 @@ def _approach(graph: TimeGraph, x: Unknowns, linear: str) -> tuple[Unknowns, Int
     count, end, _ = jax.lax.while_loop(far, advance, (0, x, jnp.asarray(jnp.inf, x.steps.dtype)))
     better = graph.cost(end) < graph.cost(x)
     return jax.tree.map(lambda new, old: jnp.where(better, new, old), end, x), jnp.asarray(count)
-
-
-def _factorized(graph: TimeGraph, x: Unknowns, linear: str) -> Factorization:
-    return METHODS[linear](graph.linearize(x)[0], *jax.tree.map(jnp.zeros_like, x))
 
 
 def _graph(mechanism, motors, t, followed, y, tight, sigma, start, effort, smoothness, rates) -> TimeGraph:
