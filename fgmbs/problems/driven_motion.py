@@ -9,14 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from fgmbs.dynamics import energy, nonconservative_power, reactions
 from fgmbs.dynamics.forcing import force_directions
-from fgmbs.errors import SolveError, Status
+from fgmbs.errors import Status
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.curves import force_curve
 from fgmbs.problems.desired import DesiredMotion
 from fgmbs.problems.motors import Motor
-from fgmbs.problems.simulation import norm
+from fgmbs.problems.simulation import Member, observe_instant, refuse_members
 from fgmbs.trajectories import PiecewisePolynomial
 from fgmbs.typing import Scalar
 
@@ -127,30 +126,19 @@ class DrivenMotion(eqx.Module):
         Raises:
             SolveError: Says where and by how much it fails, and what to try.
         """
-        failed = np.asarray(self.status != Status.converged)
-        if not failed.any():
-            return
-        members = np.argwhere(failed)
-        lines = [self._failure(tuple(int(i) for i in member)) for member in members[:10]]
-        if len(members) > len(lines):
-            lines.append(f"and {len(members) - len(lines)} more members")
-        raise SolveError("; ".join(lines), self)
+        refuse_members(self, self._failure)
 
-    def _failure(self, member: tuple[int, ...]) -> str:
-        pick = lambda leaf: np.asarray(leaf)[member]  # noqa: E731
-        name = f"member {', '.join(map(str, member))}: " if member else ""
-        status = jax.tree.map(lambda leaf: jnp.asarray(pick(leaf)), self.status)
-        t = pick(self.t)
-        if bool(status == Status.not_driven):
-            missing = pick(self.missing)
-            worst = np.unravel_index(np.argmax(np.abs(missing)), missing.shape)
-            motors = ", ".join(self.actuator_names) or "no actuator"
-            return (
-                f"{name}the desired motion is impossible with {motors} alone: at t = {t[worst[0]]:.6g} s a force of "
-                f"{abs(missing[worst]):.4g} on {self.desired_names[worst[1]]!r} is missing (N or N m). Add an actuator "
-                "or follow the motion only as well as the motors can, with tracking='weighted'"
-            )
-        return f"{name}{Status[status]}"
+    def _failure(self, status: Status, member: Member) -> str:
+        if not bool(status == Status.not_driven):
+            return Status[status]
+        t, missing = member((self.t, self.missing))
+        step, k = np.unravel_index(np.argmax(np.abs(missing)), missing.shape)
+        motors = ", ".join(self.actuator_names) or "no actuator"
+        return (
+            f"the desired motion is impossible with {motors} alone: at t = {t[step]:.6g} s a force of "
+            f"{abs(missing[step, k]):.4g} on {self.desired_names[k]!r} is missing (N or N m). Add an actuator "
+            "or follow the motion only as well as the motors can, with tracking='weighted'"
+        )
 
 
 def driven_motion(
@@ -174,7 +162,6 @@ def driven_motion(
     reached = q[:, jnp.asarray(followed, int)]
 
     def at(t: Scalar, q, dq, ddq, u, lambda_):
-        kinetic, potential = energy(mechanism, q, dq)
         A = force_directions(mechanism, q, t, [motor.name for motor in motors])
         joint_forces = None
         if mechanism.pin_names:
@@ -184,14 +171,9 @@ def driven_motion(
                     commands = commands.at[motor.actuator].set(u[k])
             joint_forces = mechanism.joint_forces(q, dq, ddq, lambda_, t, commands)
         return {
-            "reactions": reactions(mechanism, q, lambda_, t),
+            **observe_instant(mechanism, t, q, dq, lambda_),
             "joint_forces": joint_forces,
-            "kinetic": kinetic,
-            "potential": potential,
-            "power": nonconservative_power(mechanism, q, dq, t),
             "motor_power": u * (dq @ A),
-            "constraint_norm": norm(mechanism.constraints(q, t)),
-            "velocity_constraint_norm": norm(mechanism.constraint_rate(q, dq, t)),
         }
 
     follows: dict[str, Any] = jax.vmap(at)(t, q, dq, ddq, forces, multipliers)

@@ -1,5 +1,6 @@
 """The result of a simulation."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.dynamics import acceleration, energy, nonconservative_power, reactions
 from fgmbs.errors import SolveError, Status
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.typing import Scalar
+from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
 
 class Simulation(eqx.Module):
@@ -84,28 +85,47 @@ def refuse_failed(result: Any, step_status: Status) -> None:
     Raises:
         SolveError: Names the members of a batch, the step and time of the first failure, and what to try.
     """
-    failed = np.asarray(result.status != Status.converged)
-    if not failed.any():
-        return
-    members = np.argwhere(failed)
-    lines = [_failure(result, step_status, tuple(int(i) for i in member)) for member in members[:10]]
+
+    def failure(status: Status, member: Member) -> str:
+        if bool(status == Status.not_assembled):
+            return f"cannot be assembled: the constraints stay open by {member(result.constraint_norm)[0]:.3g} at t = 0"
+        bad = np.asarray(member(step_status) != Status.converged)
+        step = int(np.argmax(bad))
+        return (
+            f"step {step}, t = {member(result.t)[step]:.6g} s: {Status[status]} "
+            f"({int(bad.sum())} of {bad.size} steps); try a smaller dt"
+        )
+
+    refuse_members(result, failure)
+
+
+Member = Callable[[PyTree], PyTree]
+"""What takes the part of one member out of arrays of a batch."""
+
+
+def refuse_members(result: Any, failure: Callable[[Status, Member], str]) -> None:
+    """Refuses a result whose `status` is not that of success.
+
+    Args:
+        result: Of one solve, or of a batch.
+        failure: What is wrong with one member, in words.
+
+    Raises:
+        SolveError: Names the members of a batch and what is wrong with them.
+    """
+    members = np.argwhere(np.asarray(result.status != Status.converged))
+    lines = []
+    for place in members[:10].tolist():
+
+        def member(tree, place=tuple(place)):
+            return jax.tree.map(lambda leaf: jnp.asarray(leaf)[place], tree)
+
+        name = f"member {', '.join(map(str, place))}: " if place else ""
+        lines.append(name + failure(member(result.status), member))
     if len(members) > len(lines):
         lines.append(f"and {len(members) - len(lines)} more members")
-    raise SolveError("; ".join(lines), result)
-
-
-def _failure(result, step_status: Status, member: tuple[int, ...]) -> str:
-    pick = lambda leaf: np.asarray(leaf)[member]  # noqa: E731
-    name = f"member {', '.join(map(str, member))}: " if member else ""
-    status = jax.tree.map(lambda leaf: jnp.asarray(pick(leaf)), result.status)
-    if bool(status == Status.not_assembled):
-        return f"{name}cannot be assembled: the constraints stay open by {pick(result.constraint_norm)[0]:.3g} at t = 0"
-    bad = ~np.asarray(jax.tree.map(pick, step_status) == Status.converged)
-    step = int(np.argmax(bad))
-    return (
-        f"{name}step {step}, t = {pick(result.t)[step]:.6g} s: {Status[status]} "
-        f"({int(bad.sum())} of {bad.size} steps); try a smaller dt"
-    )
+    if lines:
+        raise SolveError("; ".join(lines), result)
 
 
 def observe(
@@ -118,18 +138,24 @@ def observe(
 
     def at(t: Scalar, q, dq):
         lambda_ = acceleration(mechanism, q, dq, t)[1]
-        kinetic, potential = energy(mechanism, q, dq)
-        return {
-            "multipliers": lambda_,
-            "reactions": reactions(mechanism, q, lambda_, t),
-            "kinetic": kinetic,
-            "potential": potential,
-            "power": nonconservative_power(mechanism, q, dq, t),
-            "constraint_norm": norm(mechanism.constraints(q, t)),
-            "velocity_constraint_norm": norm(mechanism.constraint_rate(q, dq, t)),
-        }
+        return {"multipliers": lambda_, **observe_instant(mechanism, t, q, dq, lambda_)}
 
     return jax.vmap(at)(t, q, dq)
+
+
+def observe_instant(
+    mechanism: AbstractMechanism, t: Scalar, q: Coordinates, dq: Velocities, lambda_: Constraints
+) -> dict[str, Array]:
+    """What follows from a motion and its multipliers at one instant, by field name of results."""
+    kinetic, potential = energy(mechanism, q, dq)
+    return {
+        "reactions": reactions(mechanism, q, lambda_, t),
+        "kinetic": kinetic,
+        "potential": potential,
+        "power": nonconservative_power(mechanism, q, dq, t),
+        "constraint_norm": _norm(mechanism.constraints(q, t)),
+        "velocity_constraint_norm": _norm(mechanism.constraint_rate(q, dq, t)),
+    }
 
 
 def worst(status: Status) -> Status:
@@ -140,7 +166,7 @@ def worst(status: Status) -> Status:
     return result
 
 
-def norm(x):
+def _norm(x):
     """Euclidean norm with derivative 0 at 0."""
     s = x @ x
     return jnp.where(s > 0, jnp.sqrt(jnp.where(s > 0, s, 1.0)), 0.0)
