@@ -76,11 +76,11 @@ class Drive(eqx.Module):
     def _followed(self, mechanism, q, dq) -> tuple[Float[Array, "k nv"], Float[Array, " k"]]:
         """(F, drift) with d²q/dt² = F q̈ + drift of the followed coordinates."""
         places = jnp.asarray(self.followed, int)
-        F = mechanism.coordinate_rates(q)[places]
+        E = mechanism.coordinate_rates(q)
         if mechanism.is_vector_space:
-            return F, jnp.zeros(len(self.followed), q.dtype)
-        rates = lambda q: mechanism.coordinate_rates(q)[places] @ dq  # noqa: E731
-        return F, jax.jvp(rates, (q,), (mechanism.coordinate_rates(q) @ dq,))[1]
+            return E[places], jnp.zeros(len(self.followed), q.dtype)
+        _, dE = jax.jvp(mechanism.coordinate_rates, (q,), (E @ dq,))
+        return E[places], dE[places] @ dq
 
 
 def least_effort(

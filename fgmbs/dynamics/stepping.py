@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from fgmbs.dynamics.drive import Drive
-from fgmbs.dynamics.forcing import force_directions
+from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.transitions import AbstractTransition, State
 from fgmbs.errors import Status
 from fgmbs.kinematics.closure import Closure
@@ -65,16 +65,16 @@ class Stepper(eqx.Module):
 
     mechanism: AbstractMechanism
     rule: AbstractTransition
-    commanded: tuple[str, ...] = eqx.field(static=True, default=())
-    """Actuator or velocity that each command acts on."""
-    drive: Drive | None = None
-    closure: Closure = Closure()
+    forcing: Forcing
+    """Where the commands act."""
+    drive: Drive | None
+    closure: Closure
     """What holds at every step: the constraints, and the motion that is known."""
 
     @property
     def outside(self) -> bool:
         """Whether anything is known from outside."""
-        return bool(self.commanded) or self.drive is not None
+        return bool(self.forcing.known) or self.drive is not None
 
     def motion(
         self, q: Coordinates, dq: Velocities, t: Scalar, known: Known
@@ -87,13 +87,10 @@ class Stepper(eqx.Module):
             t: Time [s].
             known: At this point.
         """
-        applied = self._applied(q, t, known)
+        Q = self.forcing.applied(self.mechanism, q, t, jnp.zeros(0, q.dtype), known.commands)
         if self.drive is None:
-            return *self.mechanism.accelerations(q, dq, t, applied), jnp.zeros(0, q.dtype)
-        return self.drive.motion(self.mechanism, q, dq, t, known.ddy, applied)
-
-    def _applied(self, q, t, known: Known):
-        return force_directions(self.mechanism, q, t, self.commanded) @ known.commands if self.commanded else 0.0
+            return *self.mechanism.accelerations(q, dq, t, Q), jnp.zeros(0, q.dtype)
+        return self.drive.motion(self.mechanism, q, dq, t, known.ddy, Q)
 
     def start(self, q: Coordinates, dq: Velocities, t: Scalar, known: Known) -> Step:
         """The first step, from an assembled position with velocities that the constraints allow."""
@@ -227,7 +224,8 @@ def _evaluated(stepper: Stepper, q, dq, t, known: Known) -> _Point:
     if stepper.drive is not None or mechanism.has_own_accelerations:
         return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, J, S)
     # The same factorization again.
-    Q = mechanism.forces(q, dq, t) + stepper._applied(q, t, at_end)
+    Q = mechanism.forces(q, dq, t)
+    Q = Q + stepper.forcing.applied(mechanism, q, t, jnp.zeros(0, q.dtype), at_end.commands)
     ddq, _ = refined(inverse, M, J, Q, mechanism.constraint_bias(q, dq, t))
     return _Point(q, dq, ddq, M, J, S)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -48,9 +49,9 @@ class DesiredMotion(eqx.Module):
 
     def first(self, steps: int) -> "DesiredMotion":
         """Its first steps."""
-        cut = lambda x: None if x is None else x[:steps]  # noqa: E731
-        parts = {name: cut(getattr(self, name)) for name in ("t", "samples", "y", "dy", "ddy", "cov", "jumps")}
-        return dataclasses.replace(self, **parts)
+        names = ("t", "samples", "y", "dy", "ddy", "cov", "jumps")
+        series = {name: getattr(self, name) for name in names}
+        return dataclasses.replace(self, **jax.tree.map(lambda x: x[:steps], series))
 
 
 def desired_motion(
@@ -92,7 +93,8 @@ def desired_motion(
         raise ArgumentError(f"sigma: expected names in {argument}, {listed(desired)}; found {listed(sorted(unknown))}")
     followed = tuple(sorted(given))
     bare = any(columns[1] is None for columns, _, _ in given.values())
-    dt = jnp.asarray(_uniform_step(times, argument) if bare else 0.0)
+    why = f"because {argument} has samples without derivatives; give (values, velocities, accelerations)"
+    dt = jnp.asarray(uniform_step(times, why) if bare else 0.0)
     signals = tuple(given[i] for i in followed)
     parts = _joined(mechanism, jnp.asarray(times, dtype=float), dt, signals, covariance)
     return DesiredMotion(followed, float(times[0]), *parts)
@@ -161,12 +163,6 @@ def uniform_step(times: np.ndarray, why: str) -> float:
             f"t[{k}] = {times[k]:.9g} to t[{k + 1}] = {times[k + 1]:.9g} s"
         )
     return float(mean)
-
-
-def _uniform_step(times, argument) -> float:
-    return uniform_step(
-        times, f"because {argument} has samples without derivatives; give (values, velocities, accelerations)"
-    )
 
 
 def _places(mechanism: AbstractMechanism, name: str, argument: str) -> list[int]:

@@ -131,7 +131,7 @@ def sample_forces(mechanism: AbstractMechanism, outside: Outside, q, t, commands
 
     dq = rates(-closure.rate(mechanism, q, jnp.zeros(mechanism.nv, q.dtype), t))
     ddq = rates(closure.bias(mechanism, q, dq, t))
-    Q = mechanism.forces(q, dq, t) + outside.applied(mechanism, q, t, commands)
+    Q = mechanism.forces(q, dq, t) + outside.forcing.applied(mechanism, q, t, jnp.zeros(0, q.dtype), commands)
     inertia = mechanism.mass_matrix(q) @ ddq
     needed = inertia - Q
     A, R = force_directions(mechanism, q, t, outside.drive.motors), S[:, m:]

@@ -9,12 +9,9 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from fgmbs.dynamics.drive import Drive
-from fgmbs.dynamics.transitions import HermiteSimpson
 from fgmbs.errors import ArgumentError, Interrupted, Status
-from fgmbs.kinematics import assemble, solve_position, solve_velocity, velocities
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import given_arrays, listed
-from fgmbs.kkt import kkt_inverse
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.curves import force_curve, motion_curve
 from fgmbs.problems.desired import (
@@ -27,11 +24,11 @@ from fgmbs.problems.desired import (
 )
 from fgmbs.problems.determined_motion import determined_motion
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
-from fgmbs.problems.first_pose import freedom_left, is_traced
+from fgmbs.problems.first_pose import assembled_start, freedom_left, is_traced
 from fgmbs.problems.marching import Marched, Outside, march
-from fgmbs.problems.motors import Motor, chosen_motors, scales
+from fgmbs.problems.motors import chosen_motors, scales
 from fgmbs.problems.simulation import refuse_failed, worst
-from fgmbs.problems.simulation_arguments import Integrator, by_name, transition_of, velocities_given
+from fgmbs.problems.simulation_arguments import Integrator, transition_of, velocities_given
 from fgmbs.trajectories import PiecewisePolynomial
 
 _SAME = 1e-6
@@ -120,7 +117,7 @@ def hybrid_dynamics(
     traced = is_traced(mechanism, outside)
     q, dq, status = _first_state(mechanism, outside, t0, start, start_velocities, traced)
     marched, interrupted = march(mechanism, rule, outside, q, dq, t0, dt, len(times) - 1, traced, progress)
-    result = _driven(mechanism, motors, wanted, outside, jnp.asarray(times), marched, status)
+    result = _driven(mechanism, motors, wanted, outside, rule, jnp.asarray(times), marched, status)
     if interrupted:
         raise Interrupted(f"interrupted after {result.t.shape[0]} of {len(times)} steps", result)
     if throw and not is_traced(result):
@@ -145,18 +142,10 @@ def _first_state(mechanism, outside: Outside, t0, start, start_velocities, trace
     dq_mask, dq_values = velocities_given(mechanism, start_velocities)
     if mechanism.is_vector_space:  # its velocities are those of the coordinates
         dq_mask, dq_values = dq_mask.at[places].set(True), dq_values.at[places].set(dy)
-    if traced:
-        q, info = solve_position(mechanism, mechanism.reference, t0, mask, values)
-        dq = solve_velocity(mechanism, q, t0, dq_mask, dq_values)
-        status = Status.where(info.assembled, Status.converged, Status.not_assembled)
-    else:
-        q = assemble(mechanism, by_name(names, mask, values), t=float(t0))
-        dq = velocities(mechanism, q, by_name(mechanism.velocity_names, dq_mask, dq_values), t=float(t0))
-        status = Status.converged
+    q, dq, status = assembled_start(mechanism, t0, (mask, values), (dq_mask, dq_values), traced)
     if not mechanism.is_vector_space and followed:
         closure = Closure(followed, outside.motion)
-        J = closure.jacobian(mechanism, q, t0)
-        dq = dq - kkt_inverse(jnp.eye(mechanism.nv), J).S @ closure.rate(mechanism, q, dq, t0)
+        dq = dq - closure.inverse(mechanism, q, t0) @ closure.rate(mechanism, q, dq, t0)
     return q, dq, status
 
 
@@ -174,7 +163,7 @@ def _command(where: str, value: ArrayLike | Callable, times: np.ndarray) -> Call
 
 @eqx.filter_jit
 def _driven(
-    mechanism, motors: tuple[Motor, ...], wanted: DesiredMotion | None, outside: Outside, t, marched: Marched, status
+    mechanism, motors, wanted: DesiredMotion | None, outside: Outside, rule, t, marched: Marched, status
 ) -> DrivenMotion:
     """The steps of a simulation as a driven motion."""
     mechanism = mechanism.evaluated()
@@ -183,7 +172,7 @@ def _driven(
     if wanted is not None:
         wanted = wanted.first(q.shape[0])
     status = Status.where(status == Status.converged, worst(step_status), status)
-    stepper, known = outside.stepper(mechanism, HermiteSimpson()), outside.known(t)
+    stepper, known = outside.stepper(mechanism, rule), outside.known(t)
     ddq, lambda_, found = jax.vmap(stepper.motion)(q, dq, t, known)
     missing = None
     if outside.drive is not None:

@@ -7,10 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.dynamics.drive import Drive
-from fgmbs.dynamics.forcing import force_directions
+from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Known, Step, Stepper
 from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.errors import Status
@@ -36,6 +36,11 @@ class Outside(eqx.Module):
     motion: Callable | None = None
     """Motion of the coordinates that the drive follows."""
 
+    @property
+    def forcing(self) -> Forcing:
+        """Where the commands act."""
+        return Forcing((), self.commanded, jnp.zeros(0))
+
     def known(self, t: Float[Array, "*times"]) -> Known:
         """Commands and known accelerations."""
         t = jnp.asarray(t)
@@ -44,13 +49,12 @@ class Outside(eqx.Module):
         ddy = jnp.zeros((t.size, 0), t.dtype)
         if self.motion is not None:
             one = jnp.ones((), t.dtype)
-            rate = lambda t: jax.jvp(self.motion, (t,), (one,))[1]  # noqa: E731
+
+            def rate(t):
+                return jax.jvp(self.motion, (t,), (one,))[1]
+
             ddy = jax.vmap(lambda t: jax.jvp(rate, (t,), (one,))[1])(t.ravel())
         return Known(commands.reshape(*t.shape, -1), ddy.reshape(*t.shape, -1))
-
-    def applied(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar, commands: Float[Array, " nc"]):
-        """Generalized forces of the commands [N, N·m]."""
-        return force_directions(mechanism, q, t, self.commanded) @ commands
 
     def forces(
         self, motors: Sequence[Motor], found: Float[Array, "steps nu"], commands: Float[Array, "steps nc"]
@@ -63,7 +67,7 @@ class Outside(eqx.Module):
     def stepper(self, mechanism: AbstractMechanism, rule: AbstractTransition) -> Stepper:
         """What takes the mechanism from step to step."""
         closure = Closure() if self.drive is None else Closure(self.drive.followed, self.motion)
-        return Stepper(mechanism, rule, self.commanded, self.drive, closure)
+        return Stepper(mechanism, rule, self.forcing, self.drive, closure)
 
 
 class Marched(NamedTuple):
@@ -101,22 +105,48 @@ def march(
         progress: Called with (steps done, steps in all).
     """
     chunk = steps if traced else min(_CHUNK, 1 << max(steps - 1, 0).bit_length())
+
+    def advance(state, begin):
+        return _advance(mechanism, rule, outside, state, t0, dt, begin, chunk)
+
     state = _begin(mechanism, rule, outside, q, dq, t0, dt)
-    first = Marched(state[0], jnp.asarray(0), Status.converged)
-    done = [jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], first)]
-    interrupted = False
+    first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Marched(state[0], jnp.asarray(0), Status.converged))
+    return in_chunks(advance, state, steps, chunk, traced, progress, first)
+
+
+def in_chunks(
+    advance: Callable[[PyTree, Int[Array, ""]], tuple[PyTree, PyTree]],
+    state: PyTree,
+    steps: int,
+    chunk: int,
+    traced: bool,
+    progress: Callable[[int, int], None] | None,
+    *first: PyTree,
+) -> tuple[PyTree, bool]:
+    """(Outputs of all steps, whether Ctrl-C has cut them short), which it cannot before the first chunk is done.
+
+    Args:
+        advance: (state, steps done) → (state, outputs) of the chunk that follows.
+        state: Before the first step.
+        steps: Number of steps to take.
+        chunk: Steps at a time; what the last one has too many is cut off.
+        traced: Whether this is part of a larger program.
+        progress: Called with (steps done, steps in all).
+        first: Outputs of a step that is there already, if any.
+    """
+    done, ahead, interrupted = [*first], len(first), False
     try:
         for begin in range(0, steps, chunk):
-            state, out = _advance(mechanism, rule, outside, state, t0, dt, jnp.asarray(begin), chunk)
+            state, out = advance(state, jnp.asarray(begin))
             done.append(out if traced else jax.block_until_ready(out))
             if progress is not None:
-                progress(min(begin + chunk, steps) + 1, steps + 1)
+                progress(min(begin + chunk, steps) + ahead, steps + ahead)
     except KeyboardInterrupt:
-        if len(done) == 1:
+        if len(done) == ahead:
             raise
         interrupted = True
     join = jnp.concatenate if traced else np.concatenate
-    return jax.tree.map(lambda *parts: join(parts)[: steps + 1], *done), interrupted
+    return jax.tree.map(lambda *parts: join(parts)[: steps + ahead], *done), interrupted
 
 
 @eqx.filter_jit

@@ -7,7 +7,6 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from fgmbs.dynamics import acceleration
@@ -17,13 +16,13 @@ from fgmbs.errors import Interrupted, Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import prior
 from fgmbs.graph import Rows, TimeGraph, Unknowns
-from fgmbs.kinematics import assemble, solve_position, solve_velocity, velocities
 from fgmbs.kinematics.names import given_arrays
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.marching import Marched, Outside, march
+from fgmbs.problems.first_pose import assembled_start, is_traced
+from fgmbs.problems.marching import Marched, Outside, in_chunks, march
 from fgmbs.problems.simulation import Simulation, observe, worst
-from fgmbs.problems.simulation_arguments import Integrator, Plan, by_name, plan, refuse_rigid, velocities_given
+from fgmbs.problems.simulation_arguments import Integrator, Plan, plan, refuse_rigid, velocities_given
 from fgmbs.problems.trajectory import Tightness, Trajectory
 from fgmbs.solvers.fixed_lag import FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -90,16 +89,10 @@ def simulate(
     the_plan = plan(mechanism, duration, dt, coordinates, integrator, window, linear, independent, batch, covariance)
     q_given = given_arrays(mechanism, start, "start")
     dq_given = velocities_given(mechanism, start_velocities)
-    traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(mechanism))
-    if traced:
-        q, info = solve_position(mechanism, mechanism.reference, 0.0, *q_given)
-        dq = solve_velocity(mechanism, q, 0.0, *dq_given)
-        status = Status.where(info.assembled, Status.converged, Status.not_assembled)
-    else:
-        q = assemble(mechanism, start)
+    traced = is_traced(mechanism)
+    q, dq, status = assembled_start(mechanism, 0.0, q_given, dq_given, traced)
+    if not traced:
         refuse_rigid(mechanism, q)
-        dq = velocities(mechanism, q, by_name(mechanism.velocity_names, *dq_given))
-        status = Status.converged
     dt = jnp.asarray(dt, q.dtype)
     run = _march if coordinates == "chart" else _smooth
     result, interrupted = run(the_plan, mechanism, q, dq, dt, status, traced, progress)
@@ -120,25 +113,14 @@ def _march(plan: Plan, mechanism, q, dq, dt, status, traced, progress) -> tuple[
 def _smooth(plan: Plan, mechanism, q, dq, dt, status, traced, progress) -> tuple[Simulation, bool]:
     """(The simulation with soft constraints, by a fixed-lag smoother, whether it was interrupted)."""
     smoother, trajectory, state = _start(plan, mechanism, dt, q, dq)
-    T = plan.num_steps
-    chunks = 1 if traced else -(-T // _CHUNK)
-    length = -(-T // chunks)
-    done, interrupted = [], False
-    keep = plan.batch or plan.covariance
-    try:
-        for chunk in range(chunks):
-            first = jnp.asarray(chunk * length)
-            state, out = _advance(smoother, trajectory, state, first, length, plan.window, keep)
-            done.append(out if traced else jax.block_until_ready(out))
-            if progress is not None:
-                progress(min((chunk + 1) * length, T), T)
-    except KeyboardInterrupt:
-        if not done:
-            raise
-        interrupted = True
-    T = min(len(done) * length, T)
-    steps, iterations, step_status, rows = jax.tree.map(lambda *parts: jnp.concatenate(parts)[:T], *done)
-    values = trajectory.unpack(steps)
+    T, keep = plan.num_steps, plan.batch or plan.covariance
+    chunk = T if traced else -(-T // -(-T // _CHUNK))
+
+    def advance(state, begin):
+        return _advance(smoother, trajectory, state, begin, chunk, plan.window, keep)
+
+    (steps, iterations, step_status, rows), interrupted = in_chunks(advance, state, T, chunk, traced, progress)
+    values = trajectory.unpack(jnp.asarray(steps))
     marched = Marched(Step(values["q"], values["dq"], values["ddq"]), iterations, step_status)
     if interrupted:
         plan = dataclasses.replace(plan, batch=False)
@@ -150,7 +132,8 @@ def _start(plan: Plan, mechanism, dt, q, dq):
     """The smoother, its trajectory and its first window."""
     trajectory = _trajectory(plan, mechanism, dt)
     t = jnp.zeros((), dt.dtype)
-    x = trajectory.state(q, dq, t, *_NOTHING)
+    nothing = jnp.zeros(0, dt.dtype)
+    x = trajectory.state(q, dq, t, nothing, nothing)
     steps, data = [x, x], [_rows(trajectory, x, x, t)]
     for k in range(1, plan.window - 1):
         x, rows = _next(trajectory, jnp.stack(steps[-2:]), k * dt)
@@ -161,10 +144,6 @@ def _start(plan: Plan, mechanism, dt, q, dq):
     smoother = FixedLagSmoother(graph, solver, "known", jax.tree_util.Partial(_next, trajectory))
     state = smoother.init(jnp.stack(steps), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
     return smoother, trajectory, state
-
-
-_NOTHING = jnp.zeros(0), jnp.zeros(0)
-"""Unknown forces and commands of forward dynamics."""
 
 
 def _trajectory(plan: Plan, mechanism, dt) -> Trajectory:
@@ -193,7 +172,7 @@ def _rows(trajectory: Trajectory, before, now, t) -> Rows:
 
 def _next(trajectory: Trajectory, steps: Float[Array, "2 nx"], t):
     """Start value of the step at time t, and its data."""
-    x = trajectory.predict(steps, trajectory.dt)
+    x = trajectory.predict(steps)
     return x, _rows(trajectory, steps[-1], x, t)
 
 
@@ -225,15 +204,18 @@ def _result(plan: Plan, mechanism, dt, marched: Marched, steps, rows, status) ->
         x = Unknowns(steps, jnp.zeros(0, steps.dtype))
         if plan.batch:
             x, lm = LevenbergMarquardt(linear=plan.linear).run(x, graph)
+            system = lm.system
             values, overall = trajectory.unpack(x.steps), lm.status
             q, dq = values["q"], values["dq"]
             ddq = values["ddq"] if "ddq" in values else jax.vmap(lambda *s: acceleration(mechanism, *s)[0])(q, dq, t)
             iterations = jnp.full_like(iterations, lm.iter_num)
             step_status = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, t.shape), lm.status)
+        else:
+            system, _ = graph.linearize(x)
         if plan.covariance:
             zeros = jax.tree.map(jnp.zeros_like, x)
             count = mechanism.n + 2 * mechanism.nv
-            covariance = METHODS[plan.linear](graph.linearize(x)[0], *zeros).marginals().steps[:, :count, :count]
+            covariance = METHODS[plan.linear](system, *zeros).marginals().steps[:, :count, :count]
     z = independent = None
     if plan.form == "independent":
         B = jax.vmap(trajectory.selection)(q, t)

@@ -141,8 +141,3 @@ def velocities_given(mechanism: AbstractMechanism, start_velocities: Mapping[str
         values, mask = mechanism.initial_velocities
         return mask, values
     return given_arrays(mechanism, start_velocities, "start_velocities", velocities=True)
-
-
-def by_name(names: tuple[str, ...], mask, values) -> dict[str, float]:
-    """Those values that count, by name."""
-    return {name: float(x) for name, there, x in zip(names, np.asarray(mask), np.asarray(values), strict=True) if there}

@@ -156,9 +156,7 @@ class Trajectory(eqx.Module):
     def state(
         self, q: Coordinates, dq: Velocities, t: Scalar, u: Float[Array, " nu"], c: Float[Array, " nc"]
     ) -> Float[Array, " nx"]:
-        """The variables of one step, stacked, with the accelerations that forces u and c make."""
-        if self.form == "chart":
-            return jnp.concatenate([q, dq, u])
+        """The variables of one step, stacked, with the accelerations that forces u and c make; soft constraints."""
         ddq, _ = self.forcing.motion(self.mechanism, q, dq, t, u, c)
         if self.form == "dependent":
             return jnp.concatenate([q, dq, ddq, u])
@@ -170,9 +168,9 @@ class Trajectory(eqx.Module):
         names, sizes = zip(*self.sizes, strict=True)
         return dict(zip(names, jnp.split(x, np.cumsum(sizes)[:-1], axis=-1), strict=True))
 
-    def predict(self, steps: Float[Array, "2 nx"], dt: Scalar) -> Float[Array, " nx"]:
+    def predict(self, steps: Float[Array, "2 nx"]) -> Float[Array, " nx"]:
         """The step after two others if the accelerations go on along a straight line; forms with soft constraints."""
-        before, now = map(self.unpack, steps)
+        before, now, dt = *map(self.unpack, steps), self.dt
         parts = []
         for q, dq, ddq in [("q", "dq", "ddq")] + ([("z", "dz", "ddz")] if self.form == "independent" else []):
             slope = now[ddq] - before[ddq]
