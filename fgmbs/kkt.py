@@ -1,4 +1,4 @@
-"""The KKT system [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c] of arrays: pseudo-inverse, solution, equations (6) and (15)."""
+"""The KKT system [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c] of arrays: pseudo-inverse and solution."""
 
 from typing import NamedTuple
 
@@ -83,6 +83,8 @@ def solve_kkt(
 @solve_kkt.defjvp
 def _solve_kkt_jvp(primals, tangents):
     # One more solve with the same matrix: nv + m numbers a tangent instead of the (nv + m)² of d(K⁺).
+    # ∂q̈/∂Q = P is [Blanco21] eq. (47), its rows of z eq. (50). Eq. (48) puts zeros into the others, as if a motor moved
+    # no coordinate but its own; the constraints carry them along.
     M, Phi_q, Q, c = primals
     t_M, t_Phi_q, t_Q, t_c = tangents
     inverse = kkt_inverse(M, Phi_q)
@@ -163,71 +165,3 @@ def whitener(cov: Float[Array, "n n"]) -> Float[Array, "n n"]:
 
     rows = jnp.concatenate([cov, jnp.eye(n, dtype=cov.dtype)], axis=1)
     return jax.lax.fori_loop(0, n, eliminate, rows, unroll=n <= _UNROLL)[:, n:]
-
-
-@jax.custom_jvp
-def solve_dependent(
-    M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"]
-) -> Velocities:
-    """q̈ by [Blanco21] eq. (6), repeated as (46); needs M invertible and Φ_q of full row rank."""
-    P, S = _dependent_blocks(M, Phi_q)
-    return P @ Q + S @ c
-
-
-@solve_dependent.defjvp
-def _solve_dependent_jvp(primals, tangents):
-    # ∂q̈/∂Q = P, [Blanco21] eq. (47), ∂q̈/∂c = S; a change of M or Φ_q counts as the change of Q and c that it makes.
-    M, Phi_q, Q, c = primals
-    t_M, t_Phi_q, t_Q, t_c = tangents
-    P, S = _dependent_blocks(M, Phi_q)
-    ddq = P @ Q + S @ c
-    lambda_ = (Q - M @ ddq) @ S
-    return ddq, P @ (t_Q - t_M @ ddq - lambda_ @ t_Phi_q) + S @ (t_c - t_Phi_q @ ddq)
-
-
-def _dependent_blocks(M, Phi_q):
-    """P and S of q̈ = P Q + S c."""
-    M_inverse = jnp.linalg.inv(M)
-    Gamma = Phi_q @ M_inverse @ Phi_q.T
-    S = jnp.linalg.solve(Gamma.T, Phi_q @ M_inverse.T).T
-    return M_inverse - S @ Phi_q @ M_inverse, S
-
-
-@jax.custom_jvp
-def solve_independent(
-    M: Float[Array, "nv nv"],
-    Phi_q: Float[Array, "m nv"],
-    Q: Velocities,
-    c: Float[Array, " m"],
-    B: Float[Array, "dof nv"],
-) -> tuple[Float[Array, " dof"], Velocities]:
-    """(z̈, q̈) by [Blanco21] eq. (15), repeated as (49), and q̈ = S c + R z̈; z = B q.
-
-    Needs [Φ_q; B] of full column rank; M may be singular, rows of Φ_q may repeat each other.
-    """
-    Z, S, R = _independent_blocks(M, Phi_q, B)
-    ddz = Z @ (Q - M @ (S @ c))
-    return ddz, S @ c + R @ ddz
-
-
-@solve_independent.defjvp
-def _solve_independent_jvp(primals, tangents):
-    # ∂z̈/∂Q = Z, [Blanco21] eq. (50). That of all accelerations is R Z. Eq. (48) puts Z into the rows of z, zeros into
-    # the others, as if a motor moved no coordinate but its own; the constraints carry them along, q̈ = S c + R z̈.
-    # From A⁺ = [S R], A = [Φ_q; B]: dA⁺ = −A⁺ dA A⁺, exact for a regular A and where redundant rows agree (Φ = 0).
-    M, Phi_q, Q, c, B = primals
-    t_M, t_Phi_q, t_Q, t_c, t_B = tangents
-    Z, S, R = _independent_blocks(M, Phi_q, B)
-    ddz = Z @ (Q - M @ (S @ c))
-    ddq = S @ c + R @ ddz
-    lambda_ = (Q - M @ ddq) @ S
-    t_bias = S @ (t_c - t_Phi_q @ ddq)
-    t_free = Z @ (t_Q - t_M @ ddq - lambda_ @ t_Phi_q - M @ t_bias)
-    return (ddz, ddq), (t_free + t_B @ ddq, t_bias + R @ t_free)
-
-
-def _independent_blocks(M, Phi_q, B):
-    """Z, S and R of z̈ = Z (Q − M S c) and q̈ = S c + R z̈."""
-    SR = jnp.linalg.pinv(jnp.concatenate([Phi_q, B]))
-    S, R = SR[:, : Phi_q.shape[0]], SR[:, Phi_q.shape[0] :]
-    return jnp.linalg.solve(R.T @ M @ R, R.T), S, R

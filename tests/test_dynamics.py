@@ -67,7 +67,7 @@ class Case(NamedTuple):
 
 
 @eqx.filter_jit
-def _evaluate(mechanism, q, dq, t, B):
+def _evaluate(mechanism, q, dq, t):
     """(what the equations of motion are made of, what the module answers)."""
     terms = {
         "Phi": mechanism.constraints(q, t),
@@ -87,8 +87,6 @@ def _evaluate(mechanism, q, dq, t, B):
     return terms, {
         "ddq": ddq,
         "lambda": lambda_,
-        "dependent": dynamics.acceleration_dependent(mechanism, q, dq, t),
-        "independent": dynamics.acceleration_independent(mechanism, q, dq, t, B),
         "reactions": dynamics.reactions(mechanism, q, lambda_, t),
         "energy": dynamics.energy(mechanism, q, dq),
         "power": dynamics.nonconservative_power(mechanism, q, dq, t),
@@ -104,17 +102,16 @@ def _case(name) -> Case:
     rng = np.random.default_rng(3)
     t = 0.02
     q = mechanism.reference + 0.01 * rng.standard_normal(mechanism.n)
-    dq, B = jnp.zeros(mechanism.n), jnp.eye(mechanism.n)[: DOF[name]]
+    dq = jnp.zeros(mechanism.n)
     for _ in range(12):
-        terms, _ = _evaluate(mechanism, q, dq, t, B)
+        terms, _ = _evaluate(mechanism, q, dq, t)
         q = q - np.linalg.pinv(terms["Phi_q"], rcond=1e-3) @ terms["Phi"]
-    terms, _ = _evaluate(mechanism, q, dq, t, B)
+    terms, _ = _evaluate(mechanism, q, dq, t)
     null = _null_space(terms["Phi_q"])
     dq = null @ rng.standard_normal(null.shape[1]) - np.linalg.pinv(terms["Phi_q"], rcond=1e-6) @ terms["Phi_t"]
-    B = _selection(null)
-    terms, answers = jax.tree.map(np.asarray, _evaluate(mechanism, q, jnp.asarray(dq), t, jnp.asarray(B)))
+    terms, answers = jax.tree.map(np.asarray, _evaluate(mechanism, q, jnp.asarray(dq), t))
     assert np.max(np.abs(terms["Phi"])) < 1e-13
-    return Case(mechanism, np.asarray(q), np.asarray(dq), t, terms, B, answers)
+    return Case(mechanism, np.asarray(q), np.asarray(dq), t, terms, _selection(null), answers)
 
 
 def _null_space(A):
@@ -130,6 +127,30 @@ def _selection(null):
         row[i] = 1
         rest = rest - np.outer(rest @ rest[i], rest[i]) / (rest[i] @ rest[i])
     return B
+
+
+def _arguments(case):
+    """M, Φ_q, Q, c."""
+    return [jnp.asarray(case.terms[key]) for key in ("M", "Phi_q", "Q", "c")]
+
+
+def _dependent(M, Phi_q, Q, c):
+    """q̈ by [Blanco21] eq. (6), repeated as (46); needs M invertible and Φ_q of full row rank."""
+    M_inverse = jnp.linalg.inv(M)
+    Gamma = Phi_q @ M_inverse @ Phi_q.T
+    free = M_inverse @ Q
+    return free + M_inverse @ Phi_q.T @ jnp.linalg.solve(Gamma, c - Phi_q @ free)
+
+
+def _independent(B, M, Phi_q, Q, c):
+    """(z̈, q̈) by [Blanco21] eq. (15), repeated as (49), and q̈ = S c + R z̈; z = B q.
+
+    Needs [Φ_q; B] of full column rank; M may be singular, rows of Φ_q may repeat each other.
+    """
+    SR = jnp.linalg.pinv(jnp.concatenate([Phi_q, jnp.asarray(B)]))
+    S, R = SR[:, : Phi_q.shape[0]], SR[:, Phi_q.shape[0] :]
+    ddz = jnp.linalg.solve(R.T @ M @ R, R.T @ (Q - M @ (S @ c)))
+    return ddz, S @ c + R @ ddz
 
 
 def _close(actual, expected, tol=1e-9):
@@ -162,9 +183,11 @@ class TestMechanism:
         """Eq. (6) for regular M and rows, eq. (15) wherever something can move."""
         case = _case(name)
         if name not in REDUNDANT | SINGULAR_MASS:
-            _close(case.answers["dependent"], case.answers["ddq"])
-        assert case.answers["independent"].shape == (DOF[name],)
-        _close(case.answers["independent"], case.B @ case.answers["ddq"])
+            _close(_dependent(*_arguments(case)), case.answers["ddq"])
+        ddz, ddq = _independent(case.B, *_arguments(case))
+        assert ddz.shape == (DOF[name],)
+        _close(ddz, case.B @ case.answers["ddq"])
+        _close(ddq, case.answers["ddq"])
 
     def test_energy_changes_by_the_power_of_drives_and_dampers(self, name):
         case = _case(name)
@@ -294,63 +317,59 @@ def test_derivatives_of_accelerations_and_reactions_with_redundant_constraints()
         _close(ours, differences, 1e-5)
 
 
-# Closed forms of the derivatives of eqs (6) and (15).
+# The rule of `solve_kkt` against derivatives of eqs (6) and (15), and against their closed forms.
 
 
 def _closed_form(name, form):
-    """(custom rule, its arguments) of eq. (6) or (15) at the state of a case."""
+    """(q̈ by eq. (6) or (15), its arguments) at the state of a case."""
     case = _case(name)
-    arguments = [jnp.asarray(case.terms[key]) for key in ("M", "Phi_q", "Q", "c")]
-    if form == "dependent":
-        return kkt.solve_dependent, arguments
-    return kkt.solve_independent, [*arguments, jnp.asarray(case.B)]
+    return _dependent if form == "dependent" else lambda *x: _independent(case.B, *x)[1], _arguments(case)
 
 
-def _forward_and_reverse(function):
-    def joined(*arguments):
-        return jnp.concatenate(jax.tree.leaves(function(*arguments)))
-
-    return jax.jit(
-        lambda *arguments: tuple(
-            jacobian(joined, argnums=tuple(range(len(arguments))))(*arguments) for jacobian in (jax.jacfwd, jax.jacrev)
-        )
-    )
+def _solved(*arguments):
+    return kkt.solve_kkt(*arguments)[0]
 
 
-CLOSED_FORMS = [
-    ("fourbar", "dependent"),
-    ("fourbar", "independent"),
-    ("fourbar_crank_angle", "independent"),
-    ("parallel_robot", "independent"),
-]
+@partial(jax.jit, static_argnums=0)
+def _forward_and_reverse(function, *arguments):
+    return tuple(jacobian(function, argnums=tuple(range(4)))(*arguments) for jacobian in (jax.jacfwd, jax.jacrev))
 
 
-@pytest.mark.parametrize("name, form", CLOSED_FORMS)
-def test_rules_of_the_closed_forms_equal_derivatives_of_the_plain_functions(name, form):
-    """With respect to all arguments, in every direction: the redundant row of the robot may cease to be redundant."""
+REGULAR = [("fourbar", "dependent"), ("fourbar", "independent"), ("fourbar_crank_angle", "independent")]
+
+
+@pytest.mark.parametrize("name, form", REGULAR)
+def test_derivatives_of_accelerations_equal_those_of_the_closed_forms(name, form):
+    """By M, Φ_q, Q and c, in every direction."""
     function, arguments = _closed_form(name, form)
-    ours = _forward_and_reverse(function)(*arguments)
-    theirs = _forward_and_reverse(function.__wrapped__)(*arguments)
-    for part in range(len(arguments)):
-        expected = theirs[0][part]
-        _close(theirs[1][part], expected, 1e-10)
-        _close(ours[0][part], expected, 1e-12 if name != "parallel_robot" else 1e-10)
+    ours, theirs = (_forward_and_reverse(f, *arguments) for f in (_solved, function))
+    for part in range(4):
+        _close(theirs[1][part], theirs[0][part], 1e-10)
+        _close(ours[0][part], theirs[0][part], 1e-10)
         _close(ours[1][part], ours[0][part], 1e-12)
 
 
-@pytest.mark.parametrize("name, form", CLOSED_FORMS[:3])
-def test_second_derivatives_of_the_closed_forms_equal_those_of_the_plain_functions(name, form):
+def test_derivatives_of_accelerations_with_redundant_constraints_equal_those_of_the_closed_form():
+    """By M, Q, and by c where the redundant row agrees; by Φ_q along the motion see above."""
+    function, arguments = _closed_form("parallel_robot", "independent")
+    ours, theirs = (_forward_and_reverse(f, *arguments) for f in (_solved, function))
+    agree = arguments[1]  # its columns are right-hand sides on which redundant rows agree
+    for part, along in ((0, None), (2, None), (3, agree)):
+        for mode in range(2):
+            a, b = (found[mode][part] if along is None else found[mode][part] @ along for found in (ours, theirs))
+            _close(a, b, 1e-10)
+
+
+@pytest.mark.parametrize("name, form", REGULAR)
+def test_second_derivatives_of_accelerations_equal_those_of_the_closed_forms(name, form):
     function, arguments = _closed_form(name, form)
     x = jnp.concatenate([jnp.ravel(a) for a in arguments])
     rng = np.random.default_rng(1)
     tangent = jnp.asarray(rng.standard_normal(x.shape))
-    size = sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(function, *arguments)))
-    weights = jnp.asarray(rng.standard_normal(size))
+    weights = jnp.asarray(rng.standard_normal(arguments[2].shape))
 
     def second(function):
-        stacked, number = _stacked(
-            lambda *parts: jax.tree.leaves(function(*parts)), [a.shape for a in arguments], weights
-        )
+        stacked, number = _stacked(lambda *parts: [function(*parts)], [a.shape for a in arguments], weights)
         return jax.jit(
             lambda x: (
                 jax.jvp(jax.grad(number), (x,), (tangent,))[1],
@@ -358,8 +377,8 @@ def test_second_derivatives_of_the_closed_forms_equal_those_of_the_plain_functio
             )
         )(x)
 
-    for ours, theirs in zip(second(function), second(function.__wrapped__), strict=True):
-        _close(ours, theirs, 1e-11)
+    for ours, theirs in zip(second(_solved), second(function), strict=True):
+        _close(ours, theirs, 1e-10)
 
 
 def test_derivative_by_forces_is_equation_47_or_50_carried_to_all_coordinates():
@@ -369,29 +388,24 @@ def test_derivative_by_forces_is_equation_47_or_50_carried_to_all_coordinates():
         M, Phi_q, B = case.terms["M"], case.terms["Phi_q"], case.B
         R = np.linalg.pinv(np.vstack([Phi_q, B]))[:, len(Phi_q) :]
         by_forces = np.linalg.solve(R.T @ M @ R, R.T)
-        independent, arguments = _closed_form(name, "independent")
-        ddz, ddq = jax.jacfwd(independent, argnums=2)(*arguments)
-        _close(ddz, by_forces, 1e-11)
-        _close(ddq, R @ by_forces, 1e-11)
-        _close(jax.jacfwd(kkt.solve_kkt, argnums=2)(*arguments[:4])[0], R @ by_forces)
-        assert not np.allclose(ddq, B.T @ by_forces, atol=1e-3)  # eq. (48) as printed
+        found = jax.jacfwd(_solved, argnums=2)(*_arguments(case))
+        _close(B @ found, by_forces, 1e-11)
+        _close(found, R @ by_forces, 1e-11)
+        assert not np.allclose(found, B.T @ by_forces, atol=1e-3)  # eq. (48) as printed
         if name == "fourbar":
             M_inverse = np.linalg.inv(M)
             Gamma = Phi_q @ M_inverse @ Phi_q.T
             expected = M_inverse - M_inverse @ Phi_q.T @ np.linalg.inv(Gamma) @ Phi_q @ M_inverse
-            dependent, arguments = _closed_form(name, "dependent")
-            _close(jax.jacfwd(dependent, argnums=2)(*arguments), expected, 1e-12)
+            _close(found, expected, 1e-11)
 
 
-@pytest.mark.parametrize("name, form", [CLOSED_FORMS[0], CLOSED_FORMS[2]])
-def test_accelerations_of_the_closed_forms_are_differentiable_by_the_state_and_applied_forces(name, form):
+@pytest.mark.parametrize("name", ["fourbar", "fourbar_crank_angle"])
+def test_accelerations_are_differentiable_by_the_state_and_applied_forces(name):
     case = _case(name)
 
     @jax.jit
     def accelerate(q, dq, applied):
-        if form == "dependent":
-            return dynamics.acceleration_dependent(case.mechanism, q, dq, 0.0, applied)
-        return dynamics.acceleration_independent(case.mechanism, q, dq, 0.0, jnp.asarray(case.B), applied)
+        return dynamics.acceleration(case.mechanism, q, dq, 0.0, applied)[0]
 
     applied = np.random.default_rng(2).standard_normal(case.mechanism.n)
     arguments = tuple(map(jnp.asarray, (case.q, case.dq, applied)))
@@ -405,17 +419,10 @@ def test_applied_forces_add_to_those_of_the_mechanism(name):
 
     @jax.jit
     def accelerate(q, dq, applied):
-        arguments = (case.mechanism, q, dq, case.t)
-        return (
-            *dynamics.acceleration(*arguments, applied),
-            dynamics.acceleration_dependent(*arguments, applied),
-            dynamics.acceleration_independent(*arguments, jnp.asarray(case.B), applied),
-        )
+        return dynamics.acceleration(case.mechanism, q, dq, case.t, applied)
 
-    ddq, lambda_, dependent, independent = accelerate(*map(jnp.asarray, (case.q, case.dq, applied)))
-    M, Phi_q = case.terms["M"], case.terms["Phi_q"]
-    _close(M @ ddq + Phi_q.T @ lambda_, case.terms["Q"] + applied)
-    _close(Phi_q @ ddq, case.terms["c"])
-    _close(independent, case.B @ ddq)
-    if name == "fourbar":
-        _close(dependent, ddq)
+    ddq, lambda_ = accelerate(*map(jnp.asarray, (case.q, case.dq, applied)))
+    M, Phi_q, Q, c = _arguments(case)
+    _close(M @ ddq + Phi_q.T @ lambda_, Q + applied)
+    _close(Phi_q @ ddq, c)
+    _close(_independent(case.B, M, Phi_q, Q + applied, c)[1], ddq)

@@ -2,7 +2,6 @@
 
 from jaxtyping import Array, Float
 
-from fgmbs.kkt import solve_dependent, solve_independent
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
@@ -26,38 +25,6 @@ def acceleration(
         (ddq, lambda_): accelerations [m/s², rad/s²] and multipliers [N, N·m per unit of the constraint].
     """
     return mechanism.accelerations(q, dq, t, applied)
-
-
-def acceleration_dependent(
-    mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar, applied: Velocities | float = 0.0
-) -> Velocities:
-    """Accelerations by the closed form of [Blanco21] eq. (6); needs M invertible and Φ_q of full row rank."""
-    return solve_dependent(*_terms(mechanism, q, dq, t, applied))
-
-
-def acceleration_independent(
-    mechanism: AbstractMechanism,
-    q: Coordinates,
-    dq: Velocities,
-    t: Scalar,
-    B: Float[Array, "dof nv"],
-    applied: Velocities | float = 0.0,
-) -> Float[Array, " dof"]:
-    """Accelerations of the independent coordinates z = B q. [Blanco21] eq. (15)
-
-    Needs [Φ_q; B] of full column rank; redundant rows are allowed.
-    """
-    return solve_independent(*_terms(mechanism, q, dq, t, applied), B)[0]
-
-
-def _terms(mechanism, q, dq, t, applied):
-    """M, Φ_q, Q and c."""
-    return (
-        mechanism.mass_matrix(q),
-        mechanism.constraint_jacobian(q, t),
-        mechanism.forces(q, dq, t) + applied,
-        mechanism.constraint_bias(q, dq, t),
-    )
 
 
 def reactions(
