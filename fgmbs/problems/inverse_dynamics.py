@@ -6,7 +6,7 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import ArrayLike
 
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
@@ -89,39 +89,26 @@ def inverse_dynamics(
     outside = Outside(drive=Drive(tuple(motor.name for motor in motors), wanted.followed, scale))
     if tracking == "weighted":
         changes = scales(motors, smoothness, "smoothness") if smoothness is not None else None
-        return _compromise(mechanism, motors, outside, wanted, changes, start, covariance, throw)
+        # From exact tracking, as far as there is any.
+        exact, _, _ = staged_motion(mechanism, motors, outside, wanted, start)
+        found = weighted_tracking(
+            mechanism,
+            wanted.t,
+            wanted.followed,
+            wanted.samples,
+            wanted.sigma,
+            (exact.q, exact.dq, exact.ddq, exact.forces),
+            scale,
+            changes,
+            motors=outside.drive.motors,
+            covariance=covariance,
+        )
+        result = _weighted(mechanism, motors, exact, wanted, found)
+        if throw and not is_traced(result):
+            result.check()
+        return result
     refuse_freedom(mechanism, wanted.followed, wanted.start)
     return determined_motion(mechanism, motors, outside, wanted, start, covariance, throw)
-
-
-def _compromise(
-    mechanism: AbstractMechanism,
-    motors: tuple[Motor, ...],
-    outside: Outside,
-    wanted: DesiredMotion,
-    smoothness: Float[Array, " nu"] | None,
-    start: Mapping[str, float] | None,
-    covariance: bool,
-    throw: bool,
-) -> DrivenMotion:
-    """The most probable motion and forces, from those of exact tracking as far as there are any."""
-    exact, _, _ = staged_motion(mechanism, motors, outside, wanted, start)
-    found = weighted_tracking(
-        mechanism,
-        wanted.t,
-        wanted.followed,
-        wanted.samples,
-        wanted.sigma,
-        (exact.q, exact.dq, exact.ddq, exact.forces),
-        outside.drive.effort,
-        smoothness,
-        motors=outside.drive.motors,
-        covariance=covariance,
-    )
-    result = _weighted(mechanism, motors, exact, wanted, found)
-    if throw and not is_traced(result):
-        result.check()
-    return result
 
 
 @eqx.filter_jit
