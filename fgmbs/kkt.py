@@ -38,18 +38,16 @@ def kkt_inverse(M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"]) -> KKTInv
     G = scale[:, None] * Phi_q
     A_inverse = spd_inverse(M + product(G.T, G))
     Z = product(A_inverse, G.T)
-    identity = jnp.eye(G.shape[0], dtype=G.dtype)
-    E = identity - product(G, Z)
+    E = jnp.eye(G.shape[0], dtype=G.dtype) - product(G, Z)
 
     def double(_, state):
         series, power = state
         return series + product(series, power), product(power, power)
 
-    # A loop, so that the compiler does not write every product into the one that needs it.
-    series, power = jax.lax.fori_loop(0, _DOUBLINGS - 1, double, (identity, E))
-    ZS = product(Z, series + product(series, power))
-    P = A_inverse - product(ZS, Z.T)
-    S = (Z + product(ZS, E)) * scale
+    # Z + Z E + Z E² + …, by a loop, so that the compiler does not write every product into the one that needs it.
+    series, _ = jax.lax.fori_loop(0, _DOUBLINGS, double, (Z, E))
+    P = A_inverse - product(series, Z.T)
+    S = series * scale
     # Φ_qᵀ W = M S. The geometric series of W itself cancels seven digits, and grows along redundant rows.
     W = product(S.T, product(M, S))
     return KKTInverse(P, S, W)
