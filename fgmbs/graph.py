@@ -343,9 +343,11 @@ def over_time(function: Callable, *arguments: PyTree) -> PyTree:
         return jax.vmap(function)(*arguments)
     # The last part looks at some places of the one before once more.
     first = jnp.minimum(jnp.arange(parts) * _TOGETHER, count - _TOGETHER)
-    cut = lambda leaf, k: jax.lax.dynamic_slice_in_dim(leaf, k, _TOGETHER)  # noqa: E731
-    part = lambda k: jax.vmap(function)(*jax.tree.map(lambda leaf: cut(leaf, k), arguments))  # noqa: E731
     last = count - (parts - 1) * _TOGETHER
+
+    def part(k):
+        cut = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k, _TOGETHER), arguments)
+        return jax.vmap(function)(*cut)
 
     def joined(leaf):
         return jnp.concatenate(

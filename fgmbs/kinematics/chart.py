@@ -55,9 +55,12 @@ class MotionChart(eqx.Module):
             return jax.scipy.linalg.block_diag(E, jnp.eye(mechanism.nv, dtype=x.dtype), free)
         B, R, S = self._maps(mechanism, q, t)
         # Φ_q q̇ + Φ_t stays zero while q moves along R: B q̇ does not change, the rest of q̇ makes up for it.
-        rate = lambda v: self.closure.rate(mechanism, mechanism.retract(q, v), dq, t)  # noqa: E731
         still = jnp.zeros(mechanism.nv, x.dtype)
-        bend = jax.vmap(lambda r: jax.jvp(rate, (still,), (r,))[1], 1, 1)(R)
+
+        def bent(r):
+            return jax.jvp(lambda v: self.closure.rate(mechanism, mechanism.retract(q, v), dq, t), (still,), (r,))[1]
+
+        bend = jax.vmap(bent, 1, 1)(R)
         moved = R if E is None else E @ R
         motion = jnp.block([[moved, jnp.zeros_like(moved)], [-S @ bend, R]])
         return jax.scipy.linalg.block_diag(motion, free)

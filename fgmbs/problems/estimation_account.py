@@ -72,17 +72,20 @@ def account(model: EstimationModel, x: Unknowns, data: StepData) -> Account:
         places = (r, weight * active, of[..., start : start + r.shape[-1]])
         rows.append(FactorRows(*(part.reshape(-1, r.shape[-1]) for part in places)))
 
-    bands = lambda *row: _bands(model, *row)  # noqa: E731
-    ddq, lambda_, ddq_std, lambda_std = over_time(bands, x.steps, data.times, data.commands[:, 1], E, marginals.steps)
+    ddq, lambda_, ddq_std, lambda_std = _all_bands(model, x, data, E, marginals.steps)
     return Account(ddq, lambda_, ddq_std, lambda_std, E, marginals.steps, marginals.globals, tuple(rows))
 
 
 @eqx.filter_jit
 def with_covariance(model: EstimationModel, x: Unknowns, data: StepData, account: Account, covariance) -> Account:
     """The account with other covariances of the local coordinates, as those of a fixed-lag smoother."""
-    bands = lambda *row: _bands(model, *row)  # noqa: E731
-    _, _, ddq_std, lambda_std = over_time(bands, x.steps, data.times, data.commands[:, 1], account.tangents, covariance)
+    _, _, ddq_std, lambda_std = _all_bands(model, x, data, account.tangents, covariance)
     return account._replace(ddq_std=ddq_std, lambda_std=lambda_std, covariance=covariance)
+
+
+def _all_bands(model, x, data, E, cov):
+    """`_bands` of all steps."""
+    return over_time(lambda *row: _bands(model, *row), x.steps, data.times, data.commands[:, 1], E, cov)
 
 
 def _bands(model, x, t, commands, E, cov):

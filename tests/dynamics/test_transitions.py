@@ -1,20 +1,15 @@
 """Integration rules against their formulas, their order on exact motions, and between vector spaces and manifolds."""
 
-import sys
-from pathlib import Path
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from families import RigidBody, rigid_body
 from scipy.integrate import solve_ivp
 
 from fgmbs.dynamics.transitions import TRANSITIONS, AbstractTransition, State, between
 from fgmbs.mechanisms.base import AbstractMechanism
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from families import RigidBody, rigid_body  # noqa: E402
 
 DT = 0.05
 ORDERS = {"euler": 1, "trapezoidal": 2, "hermite_simpson": 4}

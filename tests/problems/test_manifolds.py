@@ -1,21 +1,16 @@
 """Mechanisms on manifolds, n = 7 and nv = 6, through every question: exact motions, MuJoCo, the planar family."""
 
-import sys
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
+from families import LabelledPendulum, SphericalPendulum, rigid_body, rotation, spherical_pendulum
 
 import fgmbs
 from fgmbs.io.load import parse_mechanism
 from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.problems.first_pose import freedom_left
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from families import LabelledPendulum, SphericalPendulum, rigid_body, rotation, spherical_pendulum  # noqa: E402
 
 DT = 5e-3
 T = np.arange(101) * DT
@@ -186,7 +181,10 @@ def test_inverse_dynamics_of_a_free_motion_needs_no_force(pendulum, swinging):
 @pytest.mark.slow
 def test_hybrid_dynamics_and_its_forces_fed_back(pendulum):
     """The centre goes to and fro along x, driven by one torque; the rest moves as dynamics says."""
-    way = lambda t: 0.1 * (1 - jnp.cos(3 * t))  # noqa: E731
+
+    def way(t):
+        return 0.1 * (1 - jnp.cos(3 * t))
+
     driven = fgmbs.hybrid_dynamics(pendulum, T, motion={"x": way}, actuators=["w_y"])
     np.testing.assert_allclose(driven.q[:, 0], way(T), atol=1e-12)
     assert np.max(driven.constraint_norm) <= 1e-14
