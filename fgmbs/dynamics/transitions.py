@@ -1,7 +1,8 @@
 """How a step follows from the one before: integration rules, each written once, with their noise.
 
-A rule compares two steps (q, dq) in the tangent space of the second one. There the motion is w(t) with
-which for a vector space is q(t) − q1: so a rule keeps its order on any manifold. The velocities dq are
+A rule compares two steps (q, dq) in the tangent space of the second one, where the motion is w(t) with
+q(t) = q1 ⊞ w(t), for a vector space q(t) − q1: so a rule keeps its order on any manifold. The velocities dq
+are numbers of a vector space everywhere.
 """
 
 import abc

@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import linkages
 import numpy as np
 import pytest
 
@@ -75,3 +76,29 @@ def test_out_of_reach_is_not_a_number():
     x = jnp.concatenate([q, jnp.zeros(mechanism.nv)])
     chart = MotionChart(1, (mechanism.coordinate_names.index("y_P1"),))
     assert np.all(np.isnan(move(mechanism, chart, x, jnp.array([5.0, 0.0]))[: mechanism.n]))
+
+
+@pytest.mark.parametrize("name", ["fourbar", "fourbar_angle", "parallelogram", "double_pendulum", "slider_crank"])
+def test_independent_velocities_tell_all_others(name):
+    """No velocity is faster than the independent ones, also where rows are redundant."""
+    mechanism = getattr(linkages, name)()
+    chart, nv = MotionChart(mechanism.dof), mechanism.nv
+    q = fgmbs.assemble(mechanism, start=mechanism.reference + 0.1 * jnp.cos(jnp.arange(nv)))
+    x = jnp.concatenate([q, jnp.zeros(nv)])
+    R = tangent(mechanism, chart, x)[nv:, chart.dof :]
+    B = coordinates(mechanism, chart, x)[chart.dof :, nv:]
+    np.testing.assert_allclose(mechanism.constraint_jacobian(q, 0.0) @ R, 0, atol=1e-12)
+    np.testing.assert_allclose(B @ R, np.eye(chart.dof), atol=1e-12)
+    assert np.max(np.abs(R)) <= 1.01
+    assert sorted(np.unique(B)) == [0.0, 1.0] and np.all(np.sum(B, axis=1) == 1)
+
+
+def test_selection_changes_inside_compiled_code():
+    mechanism = linkages.pendulum()
+
+    def chosen(theta):
+        q = jnp.stack([2 * jnp.cos(theta), 2 * jnp.sin(theta), theta])
+        return jnp.argmax(MotionChart(1).selection(mechanism, q, ZERO), axis=1)[0]
+
+    # dx = −2 sin θ, dy = 2 cos θ, dθ = 1
+    assert list(jax.jit(jax.vmap(chosen))(jnp.array([0.0, np.pi / 2, np.pi]))) == [1, 0, 1]
