@@ -25,6 +25,15 @@ def coordinate_index(mechanism: AbstractMechanism, name: str, argument: str) -> 
     return _index(name, mechanism.coordinate_names, "coordinate", argument)
 
 
+def velocity_index(mechanism: AbstractMechanism, name: str, argument: str) -> int:
+    """Index in dq of the velocity with this name; forces and accelerations go by the same names.
+
+    Raises:
+        ArgumentError: There is none; the names nearest to it are offered.
+    """
+    return _index(name, mechanism.velocity_names, _kind(mechanism), argument)
+
+
 def given_arrays(
     mechanism: AbstractMechanism, given: Mapping[str, float] | None, argument: str, *, velocities: bool = False
 ) -> tuple[Bool[Array, " names"], Float[Array, " names"]]:
@@ -34,12 +43,17 @@ def given_arrays(
         ArgumentError: An unknown name or a value that is not a finite number.
     """
     names = mechanism.velocity_names if velocities else mechanism.coordinate_names
-    kind = "coordinate" if names == mechanism.coordinate_names else "velocity"
+    kind = _kind(mechanism) if velocities else "coordinate"
     mask, values = np.zeros(len(names), bool), np.zeros(len(names))
     for name, value in (given or {}).items():
         i = _index(name, names, kind, argument)
         mask[i], values[i] = True, finite_number(value, f"{argument}[{name!r}]")
     return jnp.asarray(mask), jnp.asarray(values, mechanism.reference.dtype)
+
+
+def _kind(mechanism: AbstractMechanism) -> str:
+    """What velocities are called by: the coordinates, where they have their names."""
+    return "coordinate" if mechanism.velocity_names == mechanism.coordinate_names else "velocity"
 
 
 def _index(name: str, names: tuple[str, ...], kind: str, argument: str) -> int:
@@ -89,16 +103,3 @@ def listed(words: Iterable[str], conjunction: str = "and") -> str:
     if len(quoted) < 2:
         return "".join(quoted)
     return f"{', '.join(quoted[:-1])} {conjunction} {quoted[-1]}"
-
-
-def velocity_index(mechanism: AbstractMechanism, name: str, argument: str) -> int:
-    """Index in dq of the velocity with this name; forces and accelerations go by the same names.
-
-    Raises:
-        ArgumentError: There is none; the names nearest to it are offered.
-    """
-    names = mechanism.velocity_names
-    if name in names:
-        return names.index(name)
-    kinds = ("coordinate", "coordinates") if names == mechanism.coordinate_names else ("velocity", "velocities")
-    raise ArgumentError(f"{argument}: there is no {kinds[0]} {name!r}{nearest(name, names, kinds[1])}")

@@ -11,7 +11,7 @@ from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, commands, wandering
 from fgmbs.kinematics import assemble, velocities
 from fgmbs.kinematics.chart import MotionChart
-from fgmbs.kinematics.names import coordinate_index, finite_number, given_arrays, listed
+from fgmbs.kinematics.names import finite_number, given_arrays, listed, velocity_index
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation_graph import EstimationModel
 from fgmbs.sensors.base import AbstractSensor
@@ -79,7 +79,7 @@ def chosen_coordinates(mechanism: AbstractMechanism, independent: Sequence[str] 
     if independent is None:
         return MotionChart(dof)
     names = (independent,) if isinstance(independent, str) else tuple(independent)
-    chosen = tuple(coordinate_index(mechanism, name, "independent") for name in names)
+    chosen = tuple(velocity_index(mechanism, name, "independent") for name in names)
     if len(set(chosen)) != dof or len(chosen) != dof:
         raise ArgumentError(
             f"independent: expected {dof} different coordinates, the degrees of freedom; found {listed(names)}"
@@ -136,8 +136,9 @@ def checked_start(
     for place, speed in zip(places, speeds, strict=True):
         x = None
         if place is not None or speed is not None:
-            for given, argument in ((place, "start"), (speed, "start_velocities")):
-                given_arrays(mechanism, given, argument)  # refused by the names that they have here
+            # Refused by the names that they have here.
+            given_arrays(mechanism, place, "start")
+            given_arrays(mechanism, speed, "start_velocities", velocities=True)
             q = assemble(mechanism, place)
             dq = velocities(mechanism, q, {} if speed is None else speed)
             x = jnp.concatenate([q, dq, jnp.zeros(len(forces))])
