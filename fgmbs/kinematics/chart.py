@@ -12,6 +12,9 @@ from fgmbs.typing import Coordinates, Scalar
 
 _MASSLESS_PREFERENCE = 10.0
 """How many times better a coordinate with mass must be to become independent before one without (an angle)."""
+_TIE = 1e-6
+"""How much better than an earlier coordinate a later one must be, for each place between them: of a symmetric mechanism
+rounding would choose, in one program so and in another so."""
 _CORRECTIONS = 3
 """Corrections of a moved position before the last one, of whose Jacobian none needs to know."""
 _VELOCITY_CORRECTIONS = 2
@@ -122,7 +125,7 @@ def best_selection(
         P: Orthogonal projector on the null space of Φ_q.
     """
     massless = jnp.diag(mechanism.mass_matrix(q)) == 0
-    preference = jnp.where(massless, _MASSLESS_PREFERENCE**2, 1.0)
+    preference = jnp.where(massless, _MASSLESS_PREFERENCE**2, 1.0) * (1 - _TIE * jnp.arange(P.shape[0], dtype=P.dtype))
     selected = []
     for _ in range(dof):
         share = jnp.diag(P)

@@ -138,3 +138,16 @@ def test_tangent_and_coordinates_of_a_chart(moving):
     C = chart.coordinates(mechanism, x, ZERO)
     D = jax.jacfwd(lambda y: jnp.concatenate([mechanism.local(x[:7], y[:7]), y[7:] - x[7:]]))(x)
     np.testing.assert_allclose(C @ D @ E, np.eye(2 * chart.dof + 1), atol=1e-12)
+
+
+def test_rounding_chooses_no_coordinates():
+    """The pendulum of a symmetric arm turns about its x axis as well as about its y axis."""
+    pendulum = families.spherical_pendulum()
+
+    def chosen(v):
+        u = families.exponential(v)
+        q = jnp.concatenate([-families.rotation(u) @ pendulum.arm, u])
+        return MotionChart(3).selection(pendulum, q, ZERO)
+
+    B = jax.jit(jax.vmap(chosen))(np.random.default_rng(0).standard_normal((200, 3)))
+    np.testing.assert_array_equal(B, np.broadcast_to(B[0], B.shape))
