@@ -52,12 +52,13 @@ def smooth(
         window: None: all steps at once. A number: a fixed-lag smoother over the last so many steps.
         start: Coordinates at the start by name, of each recording if they differ; the rest is assembled. By default
             several starts are tried on the first samples.
-        start_velocities: Velocities at the start by coordinate name.
+        start_velocities: Velocities at the start by name.
         start_sigma: Standard deviations of the independent coordinates and of their velocities at the start. By default
             the start is a rough guess that counts for nothing.
         integrator: Integration rule between steps, see `simulate`; those of low order leave their truncation error to
             the unknown forces.
-        independent: Coordinates in which the solver moves; by default the best ones at every step.
+        independent: Coordinates in which the solver moves, by the names of their velocities; by default the best ones
+            at every step.
         weights: "auto" also finds the standard deviations of the sensors from the data.
         throw: Raise if the solve fails; otherwise leave it to `status`.
         progress: Called with (what is being done, round, cost) from time to time.
