@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -36,8 +37,13 @@ Sample: TypeAlias = Float[Array, " numbers"] | Float[np.ndarray, " numbers"]
 the known forces at both ends of the interval. One array, because every array that is handed over costs time."""
 
 
-class OnlineState(eqx.Module):
-    """What the estimator remembers: a `WindowState` in one array."""
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, slots=True, eq=False)
+class OnlineState:
+    """What the estimator remembers: a `WindowState` in one array.
+
+    A plain class: to make an equinox module twice in every call takes a quarter of an update.
+    """
 
     numbers: Float[Array, "*batch numbers"]
 
@@ -46,11 +52,13 @@ def _part(name: str, text: str) -> property:
     return property(lambda estimate: estimate._part(name), doc=text)
 
 
-class OnlineEstimate(eqx.Module):
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, slots=True, eq=False)
+class OnlineEstimate:
     """What is known of the newest step, in one array; its parts are cut out where they are asked for."""
 
     numbers: Float[Array, "*batch numbers"] | Float[np.ndarray, "*batch numbers"]
-    layout: tuple[tuple[str, tuple[int, ...]], ...] = eqx.field(static=True)
+    layout: tuple[tuple[str, tuple[int, ...]], ...] = field(metadata={"static": True})
     """Name and shape of the parts."""
 
     t = _part("t", "[s]")
