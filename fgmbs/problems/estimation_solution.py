@@ -172,14 +172,14 @@ class Solution:
     def _search(self, start: Start, data: StepData, steps: int):
         """The start that the first samples agree with best; more of them are looked at until they tell."""
         # A calibration that is free to go anywhere makes any start fit.
-        model = _calibrated(self.model)
-        rest = jnp.zeros(self.model.step_size - self.model.mechanism.n)
+        model, mechanism = _calibrated(self.model), self.model.mechanism
+        rest = jnp.zeros(model.step_size - mechanism.n)
 
         def attempt(q, count):
             _, seen = _follow(model, jnp.concatenate([q, rest]), start.sigma, data, jnp.asarray(count))
             return float(seen.cost[count - 1]), np.asarray(seen.newest[count - 1][: q.shape[0]])
 
-        q, branches = best_start(candidate_poses(self.model.mechanism), attempt, steps)
+        q, branches = best_start(mechanism, candidate_poses(mechanism), attempt, steps)
         return jnp.concatenate([q, rest]), branches
 
     def follow(self, start: Start, window: int, tell: Progress) -> None:

@@ -38,16 +38,21 @@ def candidate_poses(mechanism: AbstractMechanism) -> list[Coordinates]:
     extent = max(float(np.max(np.abs(np.asarray(mechanism.reference)))), np.pi)
     throws = np.random.default_rng(0).uniform(-extent, extent, (_GUESSES, mechanism.nv))
     poses, closed = _close(mechanism, jnp.asarray(throws, mechanism.reference.dtype))
-    poses = list(np.asarray(poses)[np.asarray(closed)])
-    chosen = [np.asarray(first)] if first is not None else poses[:1]
-    if not chosen:
+    poses = poses[np.asarray(closed)]
+    if first is None and len(poses) == 0:
         raise AssemblyError("no configuration was found that satisfies the constraints; give a start")
-    while len(chosen) < _CANDIDATES and poses:
-        distance = np.min([[np.linalg.norm(pose - other) for other in chosen] for pose in poses], axis=1)
+    chosen = [poses[0] if first is None else first]
+    while len(chosen) < _CANDIDATES and len(poses) > 0:
+        distance = np.min([_distances(mechanism, other, poses) for other in chosen], axis=0)
         if distance.max() < _SAME * extent:
             break
         chosen.append(poses[int(np.argmax(distance))])
-    return [jnp.asarray(pose) for pose in chosen]
+    return chosen
+
+
+def _distances(mechanism: AbstractMechanism, q: Coordinates, others: Float[Array, "others n"]) -> np.ndarray:
+    """How far others are from q in local coordinates: a quaternion and its negative are one attitude."""
+    return np.linalg.norm(jax.vmap(lambda other: mechanism.local(q, other))(others), axis=1)
 
 
 @eqx.filter_jit
@@ -66,13 +71,17 @@ def _close(mechanism: AbstractMechanism, throws: Float[Array, "guesses nv"]):
 
 
 def best_start(
-    poses: Sequence[Coordinates], attempt: Callable[[Coordinates, int], tuple[float, np.ndarray]], steps: int
+    mechanism: AbstractMechanism,
+    poses: Sequence[Coordinates],
+    attempt: Callable[[Coordinates, int], tuple[float, np.ndarray]],
+    steps: int,
 ) -> tuple[Coordinates, tuple[Branch, ...]]:
     """The pose from which the first samples cost least, and all motions that were found, the best first.
 
     Poses between which the first samples do not decide are followed longer.
 
     Args:
+        mechanism: What moves.
         poses: Where to begin.
         attempt: (pose, steps to follow) → (cost of their samples, coordinates at their end).
         steps: Steps there are.
@@ -83,7 +92,7 @@ def best_start(
         for pose in running:
             cost, end = attempt(jnp.asarray(pose), count)
             tried.append(_Attempt(cost if np.all(np.isfinite(end)) else np.inf, pose, end))
-        tried = _different(sorted(tried, key=lambda one: one.cost))
+        tried = _different(mechanism, sorted(tried, key=lambda one: one.cost))
         close = [one for one in tried if one.cost < tried[0].cost + _DECIDED]
         given_up = [one for one in tried if not one.cost < tried[0].cost + _DECIDED] + given_up
         if len(close) < 2 or count == steps:
@@ -99,11 +108,15 @@ class _Attempt(NamedTuple):
     end: np.ndarray
 
 
-def _different(tried: list[_Attempt]) -> list[_Attempt]:
+def _different(mechanism: AbstractMechanism, tried: list[_Attempt]) -> list[_Attempt]:
     """The attempts that led to different motions; of those that led to the same one the best, which comes first."""
     kept: list[_Attempt] = []
     for one in tried:
-        near = (np.linalg.norm(one.end - other.end) <= _SAME * (1 + np.linalg.norm(other.end)) for other in kept)
+        end = jnp.asarray(one.end)[None]
+        near = (
+            _distances(mechanism, jnp.asarray(other.end), end)[0] <= _SAME * (1 + np.linalg.norm(other.end))
+            for other in kept
+        )
         if not any(near):
             kept.append(one)
     return kept
