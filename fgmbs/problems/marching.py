@@ -16,6 +16,7 @@ from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.errors import Status
 from fgmbs.kinematics.closure import Closure
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.one_kernel import one_kernel
 from fgmbs.problems.motors import Motor
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
@@ -159,13 +160,17 @@ def _begin(mechanism, rule, outside: Outside, q, dq, t0, dt):
 @eqx.filter_jit
 def _advance(mechanism, rule, outside: Outside, state, t0, dt, begin, steps: int):
     """The state moved on by some steps, and these."""
-    stepper = outside.stepper(mechanism.evaluated(), rule)
-    fractions = jnp.asarray([_ASIDE, *rule.inner_points, 1 - _ASIDE], dt.dtype)
 
-    def advance(state, k):
-        (start, slope), t = state, t0 + (begin + k) * dt
-        known = outside.known(t + fractions * dt)
-        step, ended = stepper.step(start, stepper.predict(start, slope, dt), t + dt, dt, known)
-        return (step, step.ddq - start.ddq), Marched(step, *ended)
+    def all_steps(mechanism, outside, rule, state, t0, dt, begin):
+        stepper = outside.stepper(mechanism, rule)
+        fractions = jnp.asarray([_ASIDE, *rule.inner_points, 1 - _ASIDE], dt.dtype)
 
-    return jax.lax.scan(advance, state, jnp.arange(steps))
+        def advance(state, k):
+            (start, slope), t = state, t0 + (begin + k) * dt
+            known = outside.known(t + fractions * dt)
+            step, ended = stepper.step(start, stepper.predict(start, slope, dt), t + dt, dt, known)
+            return (step, step.ddq - start.ddq), Marched(step, *ended)
+
+        return jax.lax.scan(advance, state, jnp.arange(steps))
+
+    return one_kernel(all_steps)(mechanism.evaluated(), outside, rule, state, t0, dt, begin)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from fgmbs.flat import Pattern, flat, pattern_of, unflat
+from fgmbs.one_kernel import one_kernel
 from fgmbs.problems.estimation_graph import SENSORS, EstimationModel, Samples, StepData
 from fgmbs.problems.window import begin, take_in
 from fgmbs.solvers.fixed_lag import WindowState
@@ -51,8 +52,11 @@ class Programs:
         return flat(self._first(unflat(self.pattern, numbers), x, sigma, t, forces))
 
     def _step(self, numbers, state, sample):
-        state, parts = self._advance(unflat(self.pattern, numbers), unflat(self.state, state), jnp.asarray(sample))
-        return flat(state), flat([parts[name] for name, _ in self.layout])
+        def one(numbers, state, sample):
+            state, parts = self._advance(unflat(self.pattern, numbers), unflat(self.state, state), sample)
+            return flat(state), flat([parts[name] for name, _ in self.layout])
+
+        return one_kernel(one)(numbers, state, jnp.asarray(sample))
 
     def _advance(self, model: EstimationModel, state, sample):
         window, weights = state

@@ -19,6 +19,7 @@ from fgmbs.graph import Rows, TimeGraph, Unknowns
 from fgmbs.kinematics.names import given_arrays
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.one_kernel import one_kernel
 from fgmbs.problems.first_pose import assembled_start, is_traced
 from fgmbs.problems.marching import Marched, Outside, in_chunks, march
 from fgmbs.problems.simulation import Simulation, observe, worst
@@ -180,12 +181,15 @@ def _next(trajectory: Trajectory, steps: Float[Array, "2 nx"], t):
 def _advance(smoother: FixedLagSmoother, trajectory: Trajectory, state, first, length: int, window: int, keep: bool):
     """The window moved on by `length` steps: (state, (step that left, its iterations, status and data) for each)."""
 
-    def step(state, k):
-        state, estimate = smoother.step(state, (k + window - 1) * trajectory.dt)
-        left = jax.tree.map(lambda leaf: leaf[0], estimate.rows) if keep else None
-        return state, (estimate.steps[0], estimate.iterations, estimate.status, left)
+    def all_steps(smoother, dt, state, first):
+        def step(state, k):
+            state, estimate = smoother.step(state, (k + window - 1) * dt)
+            left = jax.tree.map(lambda leaf: leaf[0], estimate.rows) if keep else None
+            return state, (estimate.steps[0], estimate.iterations, estimate.status, left)
 
-    return jax.lax.scan(step, state, first + jnp.arange(length))
+        return jax.lax.scan(step, state, first + jnp.arange(length))
+
+    return one_kernel(all_steps)(smoother, trajectory.dt, state, first)
 
 
 @eqx.filter_jit

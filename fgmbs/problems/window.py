@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.graph import Rows
+from fgmbs.one_kernel import one_kernel
 from fgmbs.problems.estimation_graph import EstimationModel, StepData
 from fgmbs.solvers.fixed_lag import Estimate, FixedLagSmoother, WindowState
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -52,16 +53,20 @@ def follow(
 
     The number of steps is no part of the program: a part of a recording costs no compilation.
     """
-    T = data.times.shape[0]
-    seen = Followed(jnp.zeros((T, model.step_size), data.times.dtype), jnp.zeros(T, data.times.dtype))
 
-    def advance(k, carry):
-        state, seen = carry
-        state, estimate = take_in(model, state, jax.tree.map(lambda leaf: leaf[k], data), tol)
-        new = Followed(estimate.steps[-1], estimate.cost)
-        return state, jax.tree.map(lambda all, one: all.at[k].set(one), seen, new)
+    def all_steps(model, state, data, count):
+        T = data.times.shape[0]
+        seen = Followed(jnp.zeros((T, model.step_size), data.times.dtype), jnp.zeros(T, data.times.dtype))
 
-    return jax.lax.fori_loop(0, count, advance, (state, seen))
+        def advance(k, carry):
+            state, seen = carry
+            state, estimate = take_in(model, state, jax.tree.map(lambda leaf: leaf[k], data), tol)
+            new = Followed(estimate.steps[-1], estimate.cost)
+            return state, jax.tree.map(lambda all, one: all.at[k].set(one), seen, new)
+
+        return jax.lax.fori_loop(0, count, advance, (state, seen))
+
+    return one_kernel(all_steps)(model, state, data, count)
 
 
 def _smoother(model: EstimationModel, rows: Rows, tol: float = _TOLERANCE) -> FixedLagSmoother:
