@@ -12,9 +12,16 @@ LARGEST_SUM = 2048
 
 def product(a: Array, b: Array, contracted, batch=((), ())) -> Array:
     """The product over axes `contracted` of a and b, for all of axes `batch` of both, as `jax.lax.dot_general`."""
+    a, b = laid_out(a, b, contracted, batch)
+    if a.shape[0] * math.prod(jnp.broadcast_shapes(a.shape[1:], b.shape[1:])) <= LARGEST_SUM:
+        return jnp.sum(a * b, axis=0)
+    return added_up(a, b)
 
-    def laid_out(x, contracted, batch, free_of_other):
-        """Axes: contracted as one, batch, free ones of a, free ones of b."""
+
+def laid_out(a: Array, b: Array, contracted, batch) -> tuple[Array, Array]:
+    """a and b with axes: contracted as one, batch, free ones of a, free ones of b."""
+
+    def one(x, contracted, batch, free_of_other):
         free = [i for i in range(x.ndim) if i not in (*contracted, *batch)]
         x = x.transpose(*contracted, *batch, *free)
         x = x.reshape(math.prod(x.shape[: len(contracted)]), *x.shape[len(contracted) :])
@@ -22,12 +29,14 @@ def product(a: Array, b: Array, contracted, batch=((), ())) -> Array:
 
     first, count = 1 + len(batch[0]), [x.ndim - len(c) - len(batch[0]) for x, c in zip((a, b), contracted, strict=True)]
     middle, last = first + count[0], first + sum(count)
-    a = laid_out(a, contracted[0], batch[0], range(middle, last))
-    b = laid_out(b, contracted[1], batch[1], range(first, middle))
-    shape = jnp.broadcast_shapes(a.shape[1:], b.shape[1:])
-    if a.shape[0] * math.prod(shape) <= LARGEST_SUM:
-        return jnp.sum(a * b, axis=0)
-    zero = jnp.zeros(shape, jnp.result_type(a, b))
+    return one(a, contracted[0], batch[0], range(middle, last)), one(b, contracted[1], batch[1], range(first, middle))
+
+
+def added_up(a: Array, b: Array) -> Array:
+    """The sum of a·b over their first axes, by a loop."""
+    zero = jnp.zeros(jnp.broadcast_shapes(a.shape[1:], b.shape[1:]), jnp.result_type(a, b))
+    if a.shape[0] == 0:
+        return zero
     return jax.lax.fori_loop(0, a.shape[0], lambda k, total: total + a[k] * b[k], zero)
 
 

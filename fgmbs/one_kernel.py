@@ -13,22 +13,16 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from fgmbs import loops
+from fgmbs.lanes import CALLS, across, linear_solve
 
 _MARKED = {"xla_cpu_small_call": "true", "inlineable": "false"}
 """Attributes of a call that XLA compiles as a whole for a CPU."""
-_UNMARKED = dict.fromkeys(_MARKED)
+_WITHIN = {"xla_cpu_small_call": "false", "inlineable": "true"}
+"""Of what is in it: a call that stays one in there is meant for several threads, which there are not."""
 _LARGEST = 64
 """Size of a matrix above which a matrix library is worth its call."""
-_CALLS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "custom_vmap_call": "call",
-}
-"""Calls, and what they call."""
+_LANES = 32
+"""Members of a batch that are computed side by side."""
 _ONE_PLACE = {"scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"}
 """XLA has them as plain loops where they write to one place."""
 _PLAIN = {
@@ -52,8 +46,9 @@ def one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
     XLA runs a program as a chain of kernels, of about 0.1 µs each, and ten times that when they are out of the cache:
     most of the cost of a step of a small mechanism. Operations of a matrix library become loops (`fgmbs.loops`).
-    Where the function is batched or differentiated, needs something else, or runs on another device, it stays what it
-    is. To be used in compiled functions; it must not close over their arrays.
+    In a batch the members are computed side by side, in blocks (`fgmbs.lanes`). Where the function is differentiated,
+    needs something else, or runs on another device, it stays what it is. To be used in compiled functions; it must not
+    close over their arrays.
     """
 
     def call(*args):
@@ -94,10 +89,10 @@ def _marked(program: ClosedJaxpr) -> Callable[..., list]:
 
     @jax.jit
     def inside(*leaves):
-        with set_xla_metadata(**_UNMARKED):
+        with set_xla_metadata(**_WITHIN):
             rest = iter(leaves)
             pairs = zip(program.in_avals, there, strict=True)
-            args = [next(rest) if has else jnp.zeros(shape.shape, shape.dtype) for shape, has in pairs]
+            args = [next(rest) if has else jnp.zeros(aval.shape, aval.dtype) for aval, has in pairs]
             # XLA (2026) breaks off, process and all, where a call has an argument that nothing reads.
             read = jnp.stack([jnp.ravel(leaf)[0].astype(float) for leaf in leaves]) if leaves else ()
             return _written_out(program, args), read
@@ -109,11 +104,37 @@ def _marked(program: ClosedJaxpr) -> Callable[..., list]:
 
     @call.def_vmap
     def _(axis_size, batched, *leaves):
-        axes = [0 if is_batched else None for is_batched in batched]
-        out = jax.vmap(jaxpr_as_fun(program), axes, axis_size=axis_size)(*leaves)
-        return out, [True] * len(out)
+        blocks = jax.make_jaxpr(_for_many(program, batched, axis_size))(*leaves)
+        axes = [0 if many else None for many in batched]
+        run = _marked(blocks) if _is_plain(blocks.jaxpr) else jax.vmap(jaxpr_as_fun(program), axes)
+        return run(*leaves), [True] * len(program.out_avals)
 
     return call
+
+
+def _for_many(program: ClosedJaxpr, batched: Sequence[bool], size: int) -> Callable[..., list]:
+    """The program for members along the first axes, in blocks which fit into the cache."""
+    lanes = min(size, _LANES)
+    count = -(-size // lanes)
+
+    def cut(x):
+        """Axes: blocks, those of x, members."""
+        x = jnp.concatenate([x, jnp.broadcast_to(x[-1:], (count * lanes - size, *x.shape[1:]))])
+        return jnp.moveaxis(x.reshape(count, lanes, *x.shape[1:]), 1, -1)
+
+    def joined(x):
+        return jnp.moveaxis(x, -1, 1).reshape(count * lanes, *x.shape[1:-1])[:size]
+
+    def run(*leaves):
+        one = across(program, batched, lanes)
+
+        def block(parts):
+            parts = iter(parts)
+            return one(*(next(parts) if many else x for x, many in zip(leaves, batched, strict=True)))
+
+        return [joined(x) for x in jax.lax.map(block, [cut(x) for x, b in zip(leaves, batched, strict=True) if b])]
+
+    return run
 
 
 def _is_plain(jaxpr: Jaxpr) -> bool:
@@ -136,7 +157,7 @@ def _is_plain(jaxpr: Jaxpr) -> bool:
         elif name in _ONE_PLACE:
             there = math.prod(shapes[1][:-1]) == 1
         else:
-            there = name in _PLAIN or name in _CALLS or name == "custom_linear_solve"
+            there = name in _PLAIN or name in CALLS or name == "custom_linear_solve"
         if not there or not all(map(_is_plain, _inner(equation))):
             return False
     return True
@@ -164,12 +185,10 @@ def _written_out(program: ClosedJaxpr, args: Sequence[Any]) -> list:
 def _done(equation: Any, operands: list) -> Sequence[Any]:
     """What an equation makes of its operands."""
     name, params = equation.primitive.name, equation.params
-    if name in _CALLS:
-        return _written_out(params[_CALLS[name]], operands)
+    if name in CALLS:
+        return _written_out(params[CALLS[name]], operands)
     if name == "custom_linear_solve":
-        lengths, solve = params["const_lengths"], params["jaxprs"].solve
-        first = lengths.matvec + lengths.vecmat
-        return _written_out(solve, [*operands[first : first + lengths.solve], *operands[sum(lengths) :]])
+        return _written_out(*linear_solve(params, operands))
     if name == "dot_general":
         contracted, batch = params["dimension_numbers"]
         if min(x.ndim for x in operands) > 1 or batch[0]:

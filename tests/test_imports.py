@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fgmbs"
 LAYERS = (
-    *(("typing", "errors", "flat", "loops", "one_kernel"), ("kkt", "trajectories"), ("io",), ("recordings",)),
+    *(("typing", "errors", "flat", "loops", "lanes", "one_kernel"), ("kkt", "trajectories"), ("io",), ("recordings",)),
     *(("constraints",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",), ("sensors", "inputs")),
     *(("linear",), ("graph",), ("solvers",), ("problems",), ("results",), ("plots",), ("cli",)),
 )

@@ -53,16 +53,51 @@ def test_the_same_function(name):
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
 
 
-def test_batches_and_derivatives_are_those_of_the_function():
+BRANCHES = {
+    "branches by member": lambda x: jax.lax.switch(jnp.argmax(x) % 3, [jnp.sin, jnp.cos, jnp.zeros_like], x),
+    "branches alike": (lambda x: jax.lax.cond(jnp.asarray(3) > 2, lambda x: x + A[0], lambda x: x, x)),
+    "places by member": (lambda x: jax.lax.dynamic_slice_in_dim(x, jnp.argmax(x), 2)),
+    "entries by member": (lambda x: x.at[jnp.argmin(x)].set(0.0)[jnp.argsort(x)[:3]]),
+    "chosen entries": (lambda x: x[jnp.array([0, 4, 2])]),
+    "moments": (lambda x: (jnp.cumsum(x), jnp.flip(x), jnp.max(x), jnp.any(x > 0), jnp.pad(x, 1), jnp.tile(x, 2))),
+    "a loop of steps": (lambda x: jax.lax.scan(lambda c, k: (c + k * x, c[0]), jnp.zeros(7), jnp.arange(4.0))),
+    "loops of different length": lambda x: jax.lax.while_loop(lambda y: jnp.sum(y) < 40, lambda y: y + x**2, x),
+}
+
+
+@pytest.mark.parametrize("members", [3, 37])
+@pytest.mark.parametrize("name", [*FUNCTIONS, *BRANCHES])
+def test_batches(name, members):
+    function, args = FUNCTIONS[name] if name in FUNCTIONS else (BRANCHES[name], (A[1],))
+    args = tuple(map(jnp.asarray, args))
+    scale = 1 + 0.01 * jnp.arange(members)
+    first = jax.vmap(lambda s: (s * args[0]).astype(args[0].dtype))(scale)
+    for many, axes in (((first, *args[1:]), (0, *[None] * (len(args) - 1))), (tuple(map(repeated(members), args)), 0)):
+        program = jax.jit(jax.vmap(one_kernel(function), axes))
+        assert ("xla_cpu_small_call" in program.lower(*many).as_text()) == (name != "entries by member")
+        expected = jax.vmap(function, axes)(*many)
+        for found, right in zip(jax.tree.leaves(program(*many)), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-11, atol=1e-13)
+
+
+def repeated(members):
+    return lambda x: jnp.broadcast_to(x, (members, *x.shape))
+
+
+def test_batches_of_batches_and_derivatives():
     program = jax.jit(one_kernel(jnp.linalg.solve))
     many = jnp.stack([S, A, A.T])
-    np.testing.assert_allclose(
-        jax.vmap(program, (0, None))(many, B), jax.vmap(jnp.linalg.solve, (0, None))(many, B), rtol=1e-11
-    )
+    over_both = jax.vmap(jax.vmap(program, (0, None)), (None, 0))
+    expected = jax.vmap(jax.vmap(jnp.linalg.solve, (0, None)), (None, 0))(many, jnp.stack([B, 2 * B]))
+    np.testing.assert_allclose(over_both(many, jnp.stack([B, 2 * B])), expected, rtol=1e-11)
     for derivative in (jax.jacfwd, jax.jacrev):
-        found, expected = (derivative(f)(jnp.asarray(A), jnp.asarray(B)) for f in (program, jnp.linalg.solve))
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
-    assert "xla_cpu_small_call" not in jax.jit(jax.vmap(program, (0, None))).lower(many, B).as_text()
+        found, right = (derivative(f)(jnp.asarray(A), jnp.asarray(B)) for f in (program, jnp.linalg.solve))
+        np.testing.assert_allclose(found, right, rtol=1e-10, atol=1e-12)
+        found, right = (jax.vmap(derivative(f), (0, None))(many, B) for f in (program, jnp.linalg.solve))
+        np.testing.assert_allclose(found, right, rtol=1e-10, atol=1e-12)
+    of_batch = jax.grad(lambda a: jnp.sum(jnp.sin(jax.vmap(program, (0, None))(a, B))))(many)
+    right = jax.grad(lambda a: jnp.sum(jnp.sin(jax.vmap(jnp.linalg.solve, (0, None))(a, B))))(many)
+    np.testing.assert_allclose(of_batch, right, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ class LevenbergMarquardt(IterativeSolver):
                 damping=jnp.where(solved, damping, jnp.maximum(damping, 1e-8) * 10),
                 growth=growth,
                 predicted=jnp.where(solved, predicted, jnp.inf),
-                history=state.history.at[state.iter_num].set(cost),
+                history=jnp.where(jnp.arange(self.maxiter) == state.iter_num, cost, state.history),
             ),
         )
 
