@@ -1,10 +1,10 @@
 """Time of state estimation on the four-bar linkage: batch, real-time loop, and many recordings at once.
 
     python experiments/benchmarks/smooth.py               # all cores
-    taskset -c 0 python experiments/benchmarks/smooth.py  # one, as a real-time loop should keep to
+    taskset -c 0 python experiments/benchmarks/smooth.py  # one: less for an update, which is one kernel
 
 Gyroscope on the coupler at every step, encoder on the crank at every fifth; 1 ms steps, the power of the disturbance
-given. An update is a chain of hundreds of small kernels: handed from core to core it takes half as long again and more.
+given.
 "batch": the whole public call, arguments, first guess, bands and statistics included. "update": one call of
 `online.step` with its sample handed over and its estimate waited for, back to back and after pauses of 2 ms, in which
 a processor forgets what it had at hand. "sweep": the batch solver alone under `jax.vmap`
