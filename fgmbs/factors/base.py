@@ -111,8 +111,8 @@ class Factor(eqx.Module):
 
     def squares(self, r: Float[Array, "*places rows"]) -> Float[Array, "*places groups"]:
         """Squared norm of each group of whitened rows that share a loss."""
-        group = r.shape[-1] if self.group is None else self.group
-        return jnp.sum(r.reshape(*r.shape[:-1], -1, group) ** 2, axis=-1)
+        group = max(1, r.shape[-1]) if self.group is None else self.group
+        return jnp.sum(r.reshape(*r.shape[:-1], r.shape[-1] // group, group) ** 2, axis=-1)
 
 
 def value_and_jacobian(function: Callable, x: PyTree) -> tuple[Any, PyTree]:

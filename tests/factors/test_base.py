@@ -73,3 +73,11 @@ def test_value_and_jacobian_of_a_pytree():
     np.testing.assert_allclose(value, 3 * np.sin([1.0, 2.0]))
     np.testing.assert_allclose(jacobian["a"], np.diag(3 * np.cos([1.0, 2.0])))
     np.testing.assert_allclose(jacobian["b"][0], np.sin([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("group", [None, 2])
+def test_a_factor_without_rows_costs_nothing(group):
+    """Constraints of a mechanism that has none."""
+    factor = Factor(prior, ("q",), Noise.sigma(1.0), group=group)
+    assert not np.any(np.asarray(factor.squares(jnp.zeros((5, 0)))))
+    assert factor.squares(jnp.ones((5, 4))).shape == (5, 1 if group is None else 2)
