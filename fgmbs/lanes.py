@@ -119,7 +119,7 @@ def _changed(name, params, operands, shapes, out_shape, size):
         return [value.spread(out_shape, size) for value in operands], params
     if name in _AS_THEY_ARE or (name in _REDUCTIONS and math.prod(shapes[0]) > math.prod(out_shape) * _WRITTEN_OUT):
         return spread, params
-    if name in ("concatenate", "optimization_barrier") or (name == "stack" and params["axis"] >= 0):
+    if name in ("concatenate", "optimization_barrier") or (name in ("stack", "unstack") and params["axis"] >= 0):
         return spread, params
     if name == "broadcast_in_dim" and rest_is_one:
         dims = (*params["broadcast_dimensions"], len(out_shape))
@@ -199,8 +199,17 @@ def _flags(program: ClosedJaxpr, many: Sequence[bool]) -> list[bool]:
     return [read(v) for v in program.jaxpr.outvars]
 
 
-def _scan_flags(many, *, jaxpr, num_consts, num_carry, **_):
+def _scan_counts(params) -> tuple[int, int]:
+    """Numbers of constants and of what is carried."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()  # from jax 0.12 on
+    return len(consts), len(carry)
+
+
+def _scan_flags(many, *, jaxpr, **params):
     """Of the carry and of what is stacked."""
+    num_consts, num_carry = _scan_counts(params)
     consts, carry, xs = many[:num_consts], many[num_consts : num_consts + num_carry], many[num_consts + num_carry :]
     while True:
         out = _flags(jaxpr, [*consts, *carry, *xs])
@@ -241,7 +250,7 @@ def _values(arrays, flags):
 
 
 def _scan(operands, size, **params):
-    program, num_consts, num_carry = params["jaxpr"], params["num_consts"], params["num_carry"]
+    program, (num_consts, num_carry) = params["jaxpr"], _scan_counts(params)
     flags = _scan_flags([value.many for value in operands], **params)
     consts, xs = operands[:num_consts], operands[num_consts + num_carry :]
     carry_flags, avals = flags[:num_carry], program.out_avals

@@ -35,7 +35,7 @@ _PLAIN = {
     *("nextafter", "not", "optimization_barrier", "or", "pad", "platform_index", "pow", "rem"),
     *("reshape", "rev", "round", "rsqrt", "scan", "select_n", "sign"),
     *("sin", "sinh", "slice", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient", "sub", "tan", "tanh"),
-    "tile",
+    *("tile", "unstack"),
     *("transpose", "while", "xor"),
 }
 """Primitives that XLA compiles without the help of a library."""
