@@ -15,9 +15,7 @@ from fgmbs import loops
 
 CALLS = {
     "jit": "jaxpr",
-    "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
     "custom_vmap_call": "call",
@@ -113,14 +111,17 @@ def _done(equation: Any, operands: list[_Value], size: int) -> Sequence[_Value]:
 
 def _changed(name, params, operands, shapes, out_shape, size):
     """(arrays, parameters) with which the primitive does its work for all members, if it can."""
-    first, spread = operands[0], [value.spread(shape, size) for value, shape in zip(operands, shapes, strict=True)]
-    rest_is_one = not any(value.many for value in operands[1:])
+    first, rest_is_one = operands[0], not any(value.many for value in operands[1:])
+
+    def spread():
+        return [value.spread(shape, size) for value, shape in zip(operands, shapes, strict=True)]
+
     if name in _BY_ENTRY:
         return [value.spread(out_shape, size) for value in operands], params
     if name in _AS_THEY_ARE or (name in _REDUCTIONS and math.prod(shapes[0]) > math.prod(out_shape) * _WRITTEN_OUT):
-        return spread, params
+        return spread(), params
     if name in ("concatenate", "optimization_barrier") or (name in ("stack", "unstack") and params["axis"] >= 0):
-        return spread, params
+        return spread(), params
     if name == "broadcast_in_dim" and rest_is_one:
         dims = (*params["broadcast_dimensions"], len(out_shape))
         return [first.array], params | {"shape": (*out_shape, size), "broadcast_dimensions": dims}
@@ -139,7 +140,7 @@ def _changed(name, params, operands, shapes, out_shape, size):
         arrays = [first.array, *(value.array for value in operands[1:]), *zero]
         return arrays, params | {"slice_sizes": (*params["slice_sizes"], size)}
     if name == "dynamic_update_slice" and not any(value.many for value in operands[2:]):
-        return [*spread[:2], *(value.array for value in operands[2:]), *zero], params
+        return [*spread()[:2], *(value.array for value in operands[2:]), *zero], params
     if name == "gather" and rest_is_one:
         numbers = params["dimension_numbers"]
         numbers = numbers._replace(offset_dims=(*numbers.offset_dims, len(out_shape)))
@@ -148,7 +149,8 @@ def _changed(name, params, operands, shapes, out_shape, size):
     if name.startswith("scatter") and not operands[1].many:
         numbers = params["dimension_numbers"]
         numbers = numbers._replace(update_window_dims=(*numbers.update_window_dims, len(shapes[2])))
-        return [spread[0], operands[1].array, spread[2]], params | {"dimension_numbers": numbers}
+        target, _, updates = spread()
+        return [target, operands[1].array, updates], params | {"dimension_numbers": numbers}
     return None
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import equinox as eqx
@@ -51,6 +51,7 @@ def one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     close over their arrays.
     """
 
+    @wraps(function)
     def call(*args):
         if jax.default_backend() != "cpu":
             return function(*args)
@@ -139,7 +140,6 @@ def _for_many(program: ClosedJaxpr, batched: Sequence[bool], size: int) -> Calla
 
 def _is_plain(jaxpr: Jaxpr) -> bool:
     """Whether the program needs no library."""
-    read = {v for equation in jaxpr.eqns for v in equation.invars if not isinstance(v, Literal)} | set(jaxpr.outvars)
     for equation in jaxpr.eqns:
         name, shapes = equation.primitive.name, [v.aval.shape for v in equation.invars]
         if name == "dot_general":
@@ -149,7 +149,9 @@ def _is_plain(jaxpr: Jaxpr) -> bool:
         elif name == "sort":
             there = equation.params["num_keys"] == 1 and shapes[0][equation.params["dimension"]] <= _LARGEST
         elif name == "qr":
-            there = max(shapes[0]) <= _LARGEST and equation.outvars[0] not in read and not equation.params["pivoting"]
+            there = max(shapes[0]) <= _LARGEST and not (
+                equation.params["pivoting"] or _reads(jaxpr, equation.outvars[0])
+            )
         elif name in ("cholesky", "lu", "triangular_solve"):
             there = all(max(shape) <= _LARGEST for shape in shapes)
         elif name.startswith("reduce_"):
@@ -161,6 +163,10 @@ def _is_plain(jaxpr: Jaxpr) -> bool:
         if not there or not all(map(_is_plain, _inner(equation))):
             return False
     return True
+
+
+def _reads(jaxpr: Jaxpr, variable: Any) -> bool:
+    return any(v is variable for v in [*jaxpr.outvars, *(v for equation in jaxpr.eqns for v in equation.invars)])
 
 
 def _inner(equation: Any) -> Iterator[Jaxpr]:

@@ -4,12 +4,11 @@
     taskset -c 0 python experiments/benchmarks/smooth.py  # one: less for an update, which is one kernel
 
 Gyroscope on the coupler at every step, encoder on the crank at every fifth; 1 ms steps, the power of the disturbance
-given.
-"batch": the whole public call, arguments, first guess, bands and statistics included. "update": one call of
+given. "batch": the whole public call, arguments, first guess, bands and statistics included. "update": one call of
 `online.step` with its sample handed over and its estimate waited for, back to back and after pauses of 2 ms, in which
-a processor forgets what it had at hand. "sweep": the batch solver alone under `jax.vmap`
-over recordings of 500 steps, from the same guess. The first call, compilation included, apart. Switch JAX's persistent
-compilation cache off (unset JAX_COMPILATION_CACHE_DIR).
+a processor forgets what it had at hand. "sweep": the batch solver alone under `jax.vmap` over recordings of 500 steps,
+from the same guess. The first call, compilation included, apart. Switch JAX's persistent compilation cache off (unset
+JAX_COMPILATION_CACHE_DIR).
 """
 
 import statistics

@@ -160,17 +160,18 @@ def _begin(mechanism, rule, outside: Outside, q, dq, t0, dt):
 @eqx.filter_jit
 def _advance(mechanism, rule, outside: Outside, state, t0, dt, begin, steps: int):
     """The state moved on by some steps, and these."""
+    return _take(mechanism.evaluated(), rule, outside, state, t0, dt, begin, steps)
 
-    def all_steps(mechanism, outside, rule, state, t0, dt, begin):
-        stepper = outside.stepper(mechanism, rule)
-        fractions = jnp.asarray([_ASIDE, *rule.inner_points, 1 - _ASIDE], dt.dtype)
 
-        def advance(state, k):
-            (start, slope), t = state, t0 + (begin + k) * dt
-            known = outside.known(t + fractions * dt)
-            step, ended = stepper.step(start, stepper.predict(start, slope, dt), t + dt, dt, known)
-            return (step, step.ddq - start.ddq), Marched(step, *ended)
+@one_kernel
+def _take(mechanism, rule, outside: Outside, state, t0, dt, begin, steps: int):
+    stepper = outside.stepper(mechanism, rule)
+    fractions = jnp.asarray([_ASIDE, *rule.inner_points, 1 - _ASIDE], dt.dtype)
 
-        return jax.lax.scan(advance, state, jnp.arange(steps))
+    def advance(state, k):
+        (start, slope), t = state, t0 + (begin + k) * dt
+        known = outside.known(t + fractions * dt)
+        step, ended = stepper.step(start, stepper.predict(start, slope, dt), t + dt, dt, known)
+        return (step, step.ddq - start.ddq), Marched(step, *ended)
 
-    return one_kernel(all_steps)(mechanism.evaluated(), outside, rule, state, t0, dt, begin)
+    return jax.lax.scan(advance, state, jnp.arange(steps))

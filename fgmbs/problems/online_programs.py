@@ -30,7 +30,7 @@ class Programs:
     def __init__(self, pattern: Pattern, window: int, slots: int, covariances: bool):
         self.window, self.slots, self.covariances = window, slots, covariances
         self.pattern = pattern
-        self.begin, self.step = jax.jit(self._begin), jax.jit(self._step)
+        self.begin, self.step = jax.jit(self._begin), jax.jit(one_kernel(self._step))
         shapes = eqx.filter_eval_shape(self._shapes, jnp.zeros(pattern.size))
         self.state, self.layout = pattern_of(jax.tree.map(jnp.zeros_like, shapes[0])), shapes[1]
 
@@ -52,11 +52,8 @@ class Programs:
         return flat(self._first(unflat(self.pattern, numbers), x, sigma, t, forces))
 
     def _step(self, numbers, state, sample):
-        def one(numbers, state, sample):
-            state, parts = self._advance(unflat(self.pattern, numbers), unflat(self.state, state), sample)
-            return flat(state), flat([parts[name] for name, _ in self.layout])
-
-        return one_kernel(one)(numbers, state, jnp.asarray(sample))
+        state, parts = self._advance(unflat(self.pattern, numbers), unflat(self.state, state), sample)
+        return flat(state), flat([parts[name] for name, _ in self.layout])
 
     def _advance(self, model: EstimationModel, state, sample):
         window, weights = state

@@ -118,7 +118,7 @@ def _smooth(plan: Plan, mechanism, q, dq, dt, status, traced, progress) -> tuple
     chunk = T if traced else -(-T // -(-T // _CHUNK))
 
     def advance(state, begin):
-        return _advance(smoother, trajectory, state, begin, chunk, plan.window, keep)
+        return _advance(smoother, dt, state, begin, chunk, plan.window, keep)
 
     (steps, iterations, step_status, rows), interrupted = in_chunks(advance, state, T, chunk, traced, progress)
     values = trajectory.unpack(jnp.asarray(steps))
@@ -178,18 +178,16 @@ def _next(trajectory: Trajectory, steps: Float[Array, "2 nx"], t):
 
 
 @eqx.filter_jit
-def _advance(smoother: FixedLagSmoother, trajectory: Trajectory, state, first, length: int, window: int, keep: bool):
+@one_kernel
+def _advance(smoother: FixedLagSmoother, dt, state, first, length: int, window: int, keep: bool):
     """The window moved on by `length` steps: (state, (step that left, its iterations, status and data) for each)."""
 
-    def all_steps(smoother, dt, state, first):
-        def step(state, k):
-            state, estimate = smoother.step(state, (k + window - 1) * dt)
-            left = jax.tree.map(lambda leaf: leaf[0], estimate.rows) if keep else None
-            return state, (estimate.steps[0], estimate.iterations, estimate.status, left)
+    def step(state, k):
+        state, estimate = smoother.step(state, (k + window - 1) * dt)
+        left = jax.tree.map(lambda leaf: leaf[0], estimate.rows) if keep else None
+        return state, (estimate.steps[0], estimate.iterations, estimate.status, left)
 
-        return jax.lax.scan(step, state, first + jnp.arange(length))
-
-    return one_kernel(all_steps)(smoother, trajectory.dt, state, first)
+    return jax.lax.scan(step, state, first + jnp.arange(length))
 
 
 @eqx.filter_jit

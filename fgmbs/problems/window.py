@@ -46,6 +46,7 @@ def take_in(
     return _smoother(model, state.rows, tol).step(state, data)
 
 
+@one_kernel
 def follow(
     model: EstimationModel, state: WindowState, data: StepData, count: Array | int, tol: float
 ) -> tuple[WindowState, Followed]:
@@ -53,20 +54,16 @@ def follow(
 
     The number of steps is no part of the program: a part of a recording costs no compilation.
     """
+    T = data.times.shape[0]
+    seen = Followed(jnp.zeros((T, model.step_size), data.times.dtype), jnp.zeros(T, data.times.dtype))
 
-    def all_steps(model, state, data, count):
-        T = data.times.shape[0]
-        seen = Followed(jnp.zeros((T, model.step_size), data.times.dtype), jnp.zeros(T, data.times.dtype))
+    def advance(k, carry):
+        state, seen = carry
+        state, estimate = take_in(model, state, jax.tree.map(lambda leaf: leaf[k], data), tol)
+        new = Followed(estimate.steps[-1], estimate.cost)
+        return state, jax.tree.map(lambda all, one: all.at[k].set(one), seen, new)
 
-        def advance(k, carry):
-            state, seen = carry
-            state, estimate = take_in(model, state, jax.tree.map(lambda leaf: leaf[k], data), tol)
-            new = Followed(estimate.steps[-1], estimate.cost)
-            return state, jax.tree.map(lambda all, one: all.at[k].set(one), seen, new)
-
-        return jax.lax.fori_loop(0, count, advance, (state, seen))
-
-    return one_kernel(all_steps)(model, state, data, count)
+    return jax.lax.fori_loop(0, count, advance, (state, seen))
 
 
 def _smoother(model: EstimationModel, rows: Rows, tol: float = _TOLERANCE) -> FixedLagSmoother:

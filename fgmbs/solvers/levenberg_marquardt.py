@@ -15,6 +15,9 @@ from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, factorize
 from fgmbs.linear.triangle import AbstractFactor
 from fgmbs.typing import Scalar
 
+_LAST_DIGITS = 512
+"""Rounding of a cost, in units of its last digit: residuals are differences of numbers of 1e3 standard deviations."""
+
 
 class LMState(NamedTuple):
     """State of the iteration. `params` of the step is the best point so far, `trial` the next one to look at."""
@@ -55,8 +58,8 @@ class LevenbergMarquardt(IterativeSolver):
     Attributes:
         linear: "sequential" (block Cholesky), "sqrt" (block QR, for stiff weights) or "dense" (tests).
         maxiter: Iteration limit.
-        tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease of the cost is below its rounding or
-            below a step of 1e-8 standard deviations for every residual.
+        tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease of the cost is below its rounding (its
+            last digits, once it falls no more) or below a step of 1e-8 standard deviations for every residual.
         damping: Initial μ, against the diagonal of JᵀJ.
         holds_factor: The state holds the last factor, which spares `factorization` one more, and costs memory.
     """
@@ -108,10 +111,11 @@ class LevenbergMarquardt(IterativeSolver):
         looked = (state.trial, system, Unknowns(*system.gradient()), cost)
         # The gradient meets every entry of the residual and of its Jacobian.
         finite = jnp.isfinite(cost + _total(looked[2]))
-        # Costs of residuals of 1e-6 standard deviations are rounding, which must not count against a step.
-        rounding = 1e-12 * _num_residuals(system)
-        accept = finite & (cost <= jnp.maximum(state.cost, rounding))
-        gain_ratio = (state.cost - cost) / state.predicted
+        # Costs of residuals of 1e-6 standard deviations and the last digits of a cost are rounding, which must not
+        # count against a step.
+        eps, rounding = jnp.finfo(cost.dtype).eps, 1e-12 * _num_residuals(system)
+        accept = finite & (cost <= jnp.maximum((1 + _LAST_DIGITS * eps) * state.cost, rounding))
+        falls, gain_ratio = cost < state.cost, jnp.maximum(state.cost - cost, 0) / state.predicted
         best = (state.point, state.system, state.gradient, state.cost)
         point, system, gradient, cost = jax.tree.map(lambda new, old: jnp.where(accept, new, old), looked, best)
 
@@ -132,7 +136,7 @@ class LevenbergMarquardt(IterativeSolver):
         predicted = 0.5 * (_dot(delta, jax.tree.map(jnp.multiply, diagonal, delta)) - _dot(delta, gradient))
         error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(point, point)) + self.tol)
         # Heavy damping makes any step small.
-        negligible = jnp.maximum(jnp.finfo(cost.dtype).eps * cost, 1e-4 * rounding)
+        negligible = jnp.maximum(jnp.where(falls, 1, _LAST_DIGITS) * eps * cost, 1e-4 * rounding)
         small = (damping < 1) & ((error <= self.tol) | (predicted <= negligible))
         status = _first_true(
             (first & ~finite, Status.non_finite),

@@ -197,7 +197,7 @@ def test_windows_solved_to_the_end_are_those_of_dense_algebra(dense):
     for k, (x, sigma, cov) in enumerate(expected):
         state, found, covariance = step(state, jax.tree.map(lambda leaf, k=k: leaf[k], data))
         # Iterations end where they promise less than a step of 1e-8 standard deviations for every residual.
-        np.testing.assert_array_less(np.abs(found - x), 1e-7 * sigma + 1e-14)
+        np.testing.assert_array_less(np.abs(found - x), 1e-8 * sigma + 1e-14)
         scale = np.sqrt(np.outer(np.diag(cov), np.diag(cov)))
         np.testing.assert_array_less(np.abs(covariance - cov), 1e-8 * scale)
 

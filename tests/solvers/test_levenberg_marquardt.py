@@ -54,6 +54,12 @@ def misleading(at, x):
     return _uphill(x)
 
 
+def rounded(at, x):
+    """Its last digits are lost in a difference of large numbers."""
+    target, offset = at.series
+    return jnp.stack([(offset + jnp.exp(x[0])) - offset - target, x[0] + 0.3])
+
+
 def _banana(pendulum, targets=TARGETS, prior=1.5):
     factors = (
         Factor(valley, ("x",), Noise.sigma(jnp.array([0.2, 1.0])), series=targets, globals=("a",)),
@@ -268,6 +274,17 @@ def test_steps_that_never_help_end_as_stalled(pendulum):
     x, state = solve(_steps(0.0, 0.0), _one_factor(pendulum, misleading))
     assert state.status == Status.stalled
     np.testing.assert_array_equal(x.steps, 0.0)
+
+
+def test_rounding_of_a_cost_does_not_count_against_a_step(pendulum):
+    """Near the minimum its last digits say nothing; steps that were damped for them would end short of it."""
+    for target in np.linspace(0.2, 3, 40):
+        graph = _one_factor(pendulum, rounded, series=jnp.tile(jnp.array([target, 100.0]), (2, 1)))
+        x, state = solve(_steps(0.0, 0.0), graph)
+        assert (state.status, state.damping) == (Status.converged, 0)
+        # (eˣ − s) eˣ + x + 0.3 = 0
+        root = scipy.optimize.brentq(lambda x, s=target: (np.exp(x) - s) * np.exp(x) + x + 0.3, -2, 2, xtol=1e-15)
+        np.testing.assert_allclose(x.steps, root, atol=1e-8)
 
 
 def test_directions_without_information_stay_where_they_are(pendulum):
