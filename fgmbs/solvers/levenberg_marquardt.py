@@ -79,7 +79,7 @@ class LevenbergMarquardt(IterativeSolver):
         still, inf = graph.still(init_params), jnp.asarray(jnp.inf, dtype)
 
         def shapes():
-            system, _ = graph.linearize(init_params)
+            system, _ = _linearized(graph, init_params)
             return system, METHODS[self.linear](system, *still).factor if self.holds_factor else None
 
         system, factor = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(shapes))
@@ -107,7 +107,7 @@ class LevenbergMarquardt(IterativeSolver):
 
     def _update(self, state: LMState, graph: TimeGraph) -> OptStep:
         first = state.iter_num == 0
-        system, cost = graph.linearize(state.trial)
+        system, cost = _linearized(graph, state.trial)
         looked = (state.trial, system, Unknowns(*system.gradient()), cost)
         # The gradient meets every entry of the residual and of its Jacobian.
         finite = jnp.isfinite(cost + _total(looked[2]))
@@ -215,6 +215,12 @@ def _run_jvp(primals, tangents):
     _, (t_system, t_cost) = eqx.filter_jvp(TimeGraph.linearize, (graph, params), (t_graph, t_params))
     t_state = jax.tree.map(lambda _: None, state)._replace(point=t_params, system=t_system, cost=t_cost)
     return OptStep(params, state), OptStep(t_params, t_state)
+
+
+@eqx.filter_jit(inline=True)
+def _linearized(graph: TimeGraph, x: Unknowns) -> tuple[LeastSquares, Scalar]:
+    """Compiled functions are traced once for their shapes, and this one is wanted twice in a program."""
+    return graph.linearize(x)
 
 
 def _total(tree) -> Scalar:
