@@ -15,6 +15,10 @@ from fgmbs.sensors import Gyroscope, Position, Unknown
 
 ROOT = Path(__file__).parents[1]
 
+# Most of the time of the suite is compilation. JAX_DISABLE_MOST_OPTIMIZATIONS=0 tests the optimized programs.
+if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:
+    jax.config.update("jax_disable_most_optimizations", True)
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _forget_programs():
