@@ -1,7 +1,10 @@
 """Fixtures shared by all tests."""
 
 import os
+import shutil
+import tempfile
 import types
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -18,6 +21,17 @@ ROOT = Path(__file__).parents[1]
 # Most of the time of the suite is compilation. JAX_DISABLE_MOST_OPTIMIZATIONS=0 tests the optimized programs.
 if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:
     jax.config.update("jax_disable_most_optimizations", True)
+
+
+def pytest_configure(config):
+    """Programs that several files need are compiled once, for all workers."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="fgmbs-tests-")
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder  # read by workers
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+        config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from scipy import stats
 
 from fgmbs.factors.robust import AbstractLoss
-from fgmbs.graph import Unknowns, over_time
+from fgmbs.graph import Look, Unknowns, over_time
 from fgmbs.inputs import Disturbance, WhiteNoise, wandering
 from fgmbs.linear import METHODS
 from fgmbs.linear.leverage import leverages
@@ -49,10 +49,16 @@ class Account(NamedTuple):
 
 
 @eqx.filter_jit
-def account(model: EstimationModel, x: Unknowns, data: StepData) -> Account:
-    """The account of an estimate x of all steps."""
+def look(model: EstimationModel, x: Unknowns, data: StepData) -> Look:
+    """What is seen at an estimate x of all steps."""
+    return model.graph(x.steps, data).look(x)
+
+
+@eqx.filter_jit
+def account(model: EstimationModel, x: Unknowns, data: StepData, look: Look) -> Account:
+    """The account of an estimate x of all steps, from what was seen there."""
     graph = model.graph(x.steps, data)
-    system, _, residuals, E = graph.look(x)
+    system, _, residuals, E = look
     marginals = METHODS["sqrt"](system, *graph.still(x)).marginals()
     lever = leverages(system, marginals)
 

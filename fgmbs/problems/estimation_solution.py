@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.dynamics.transitions import TRANSITIONS
 from fgmbs.errors import ArgumentError, Status
-from fgmbs.graph import Unknowns
+from fgmbs.graph import Look, Unknowns
 from fgmbs.inputs import commands as commands_of
 from fgmbs.problems import estimation_account as accounts
 from fgmbs.problems import estimation_data as grids
@@ -44,7 +44,10 @@ _HELD = 1e-3
 """Standard deviation of calibration numbers while the start is looked for, relative to that of their priors."""
 _ROUNDS = 20
 _SETTLED, _NEARLY = 1e-5, 1e-3
-"""Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found."""
+"""Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found; this also
+bounds what is left then of the cost."""
+_LEFT = 1e-6
+"""Decrease of the cost by a last step before which the residuals and covariances that are told were computed."""
 PLACINGS = 5
 """Times that samples are placed anew where a delay that was found puts them between other steps."""
 _TOLD = 100
@@ -137,6 +140,7 @@ class Solution:
         self.model, self.data, self.grids, self.channels, self.notes = problem
         self.found = found
         self.x: Unknowns | None = None
+        self.look: Look | None = None  # what was seen at x, if anything was
         self.status: Any = Status.running
         self.step_status: Any = None
         self.lag_covariance: Array | None = None
@@ -168,6 +172,7 @@ class Solution:
         guess = jnp.concatenate([guess, jnp.broadcast_to(guess[-1], (pad, guess.shape[1]))])
         self.data = self.data._replace(prior=priors.at[first:].set(guess[first:]), prior_weights=weights)
         self.x = Unknowns(guess, jnp.where(jnp.isfinite(calibration), calibration, self.model.calibration[0]))
+        self.look = None
 
     def _search(self, start: Start, data: StepData, steps: int):
         """The start that the first samples agree with best; more of them are looked at until they tell."""
@@ -242,7 +247,7 @@ class Solution:
         """The same problem with its samples in other places; sizes of noise stay as they were found."""
         data = problem.data._replace(prior=self.data.prior, prior_weights=self.data.prior_weights)
         model = eqx.tree_at(lambda m: (m.sensors, m.inputs), problem.model, (self.model.sensors, self.model.inputs))
-        self.model, self.data, self.channels = model, data, problem.channels
+        self.model, self.data, self.channels, self.look = model, data, problem.channels, None
 
     def solve(self, tell: Progress) -> None:
         """All steps at once; the sizes of noise that are to be found, too."""
@@ -254,31 +259,39 @@ class Solution:
         assert self.x is not None
         searches = 0
         for round in range(_ROUNDS + _SEARCHES):
-            x, status, iterations, history = _improve(self.model, self.x, self.data)
+            x, status, iterations, history, look, left = _improve(self.model, self.x, self.data)
             history = np.asarray(history)
             self.iterations += int(iterations)
             self.history += history[np.isfinite(history)].tolist()
             change = float(_distance(x, self.x))
-            self.x, self.status = x, status
+            self.x, self.status, self.look = x, status, look
             tell("solving", round, self.history[-1] if self.history else math.nan)
             if status == Status.iteration_limit and round < _ROUNDS:
                 continue
             if status != Status.converged:
                 return
-            if self.found and searches < _SEARCHES and change < _NEARLY:
-                account = accounts.account(self.model, self.x, self.data)
+            if self.found and searches < _SEARCHES and max(change, left) < _NEARLY:
+                account = self._account()
                 self.model, settled = search.update(self.model, accounts.groups(self.model, account, self.found))
+                self.look = None
                 searches = _SEARCHES if settled else searches + 1
                 if searches == _SEARCHES and not settled:
                     self.notes += (f"the sizes of noise have not settled after {_SEARCHES} rounds",)
-            elif change < _SETTLED:
+            elif change < _SETTLED and left < _LEFT:
                 return
+        self.look = None
+
+    def _account(self) -> accounts.Account:
+        assert self.x is not None
+        if self.look is None:
+            self.look = accounts.look(self.model, self.x, self.data)
+        return accounts.account(self.model, self.x, self.data, self.look)
 
     def result(self) -> SmoothedMotion:
         """What is known now."""
         model, data, x = self.model, self.data, self.x
+        account = self._account()
         assert x is not None
-        account = accounts.account(model, x, data)
         if self.lag_covariance is not None:
             account = accounts.with_covariance(model, x, data, account, self.lag_covariance)
         self.blind = not accounts.sees(model, account)
@@ -360,7 +373,7 @@ def _improve(model: EstimationModel, x: Unknowns, data: StepData):
     """Some iterations with the weights that belong to x."""
     solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=_STEP)
     x, state = solver.run(x, model.graph(x.steps, data))
-    return x, state.status, state.iter_num, state.history
+    return x, state.status, state.iter_num, state.history, state.look, state.predicted
 
 
 @jax.jit

@@ -206,7 +206,7 @@ def _result(plan: Plan, mechanism, dt, marched: Marched, steps, rows, status) ->
         x = Unknowns(steps, jnp.zeros(0, steps.dtype))
         if plan.batch:
             x, lm = LevenbergMarquardt(linear=plan.linear).run(x, graph)
-            system = lm.system
+            system = lm.look.system
             values, overall = trajectory.unpack(x.steps), lm.status
             q, dq = values["q"], values["dq"]
             ddq = values["ddq"] if "ddq" in values else jax.vmap(lambda *s: acceleration(mechanism, *s)[0])(q, dq, t)

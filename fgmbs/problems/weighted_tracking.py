@@ -173,7 +173,7 @@ def _solve(mechanism, motors, t, followed, y, sigma, start, effort, smoothness, 
     values = graph.unpack(x.steps)
     covariance_u = covariance_q = None
     if covariance:
-        cov = METHODS[linear](state.system, *jax.tree.map(jnp.zeros_like, x)).marginals().steps
+        cov = METHODS[linear](state.look.system, *jax.tree.map(jnp.zeros_like, x)).marginals().steps
         n, nu = start.q.shape[1], start.u.shape[1]
         covariance_q, covariance_u = cov[:, :n, :n], cov[:, -nu:, -nu:]
     return WeightedTracking(

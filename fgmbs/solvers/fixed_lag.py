@@ -137,7 +137,7 @@ class FixedLagSmoother(eqx.Module):
         held = jax.tree.map(lambda leaf: leaf[1:], rows)
         moved = WindowState(x.steps, x.globals, held, prior, state.past_cost + 0.5 * rho**2, state.taken + 1)
         # The last step of the iteration is taken without a look at what it brings.
-        cost = state.past_cost + lm.cost - jnp.where(lm.status == Status.converged, lm.predicted, 0.0)
+        cost = state.past_cost + lm.look.cost - jnp.where(lm.status == Status.converged, lm.predicted, 0.0)
         return moved, Estimate(x.steps, x.globals, rows, factorization, lm.status, lm.iter_num, cost)
 
     def _prior(self, R, d, point: Unknowns, t, k: int):

@@ -10,7 +10,7 @@ from jaxopt.base import IterativeSolver, OptStep
 from jaxtyping import Array, Float, Int
 
 from fgmbs.errors import Status
-from fgmbs.graph import TimeGraph, Unknowns
+from fgmbs.graph import Look, TimeGraph, Unknowns
 from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, factorize_matrix
 from fgmbs.linear.triangle import AbstractFactor
 from fgmbs.typing import Scalar
@@ -29,14 +29,12 @@ class LMState(NamedTuple):
     trial: Unknowns
     point: Unknowns
     """The best point that was looked at …"""
-    system: LeastSquares
-    """… the linearization there …"""
+    look: Look
+    """… what was seen there: linearization, cost, residuals …"""
     gradient: Unknowns
-    """… its gradient …"""
-    cost: Scalar
-    """… and its cost."""
+    """… and the gradient of the cost."""
     factor: AbstractFactor | None
-    """Of the last linear step: of `system`, damped. None unless the solver holds it."""
+    """Of the last linear step: of the linearization, damped. None unless the solver holds it."""
     damping: Scalar
     growth: Scalar
     predicted: Scalar
@@ -79,19 +77,18 @@ class LevenbergMarquardt(IterativeSolver):
         still, inf = graph.still(init_params), jnp.asarray(jnp.inf, dtype)
 
         def shapes():
-            system, _ = _linearized(graph, init_params)
-            return system, METHODS[self.linear](system, *still).factor if self.holds_factor else None
+            look = _look(graph, init_params)
+            return look, METHODS[self.linear](look.system, *still).factor if self.holds_factor else None
 
-        system, factor = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(shapes))
+        look, factor = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(shapes))
         return LMState(
             iter_num=jnp.asarray(0),
             status=Status.running,
             error=inf,
             trial=init_params,
             point=init_params,
-            system=system,
+            look=look._replace(cost=inf),
             gradient=still,
-            cost=inf,
             factor=factor,
             damping=jnp.asarray(self.damping, dtype),
             growth=jnp.asarray(2.0, dtype),
@@ -107,17 +104,19 @@ class LevenbergMarquardt(IterativeSolver):
 
     def _update(self, state: LMState, graph: TimeGraph) -> OptStep:
         first = state.iter_num == 0
-        system, cost = _linearized(graph, state.trial)
-        looked = (state.trial, system, Unknowns(*system.gradient()), cost)
+        look = _look(graph, state.trial)
+        system, cost = look.system, look.cost
+        looked = (state.trial, look, Unknowns(*system.gradient()))
         # The gradient meets every entry of the residual and of its Jacobian.
         finite = jnp.isfinite(cost + _total(looked[2]))
         # Costs of residuals of 1e-6 standard deviations and the last digits of a cost are rounding, which must not
         # count against a step.
         eps, rounding = jnp.finfo(cost.dtype).eps, 1e-12 * _num_residuals(system)
-        accept = finite & (cost <= jnp.maximum((1 + _LAST_DIGITS * eps) * state.cost, rounding))
-        falls, gain_ratio = cost < state.cost, jnp.maximum(state.cost - cost, 0) / state.predicted
-        best = (state.point, state.system, state.gradient, state.cost)
-        point, system, gradient, cost = jax.tree.map(lambda new, old: jnp.where(accept, new, old), looked, best)
+        accept = finite & (cost <= jnp.maximum((1 + _LAST_DIGITS * eps) * state.look.cost, rounding))
+        falls, gain_ratio = cost < state.look.cost, jnp.maximum(state.look.cost - cost, 0) / state.predicted
+        best = (state.point, state.look, state.gradient)
+        point, look, gradient = jax.tree.map(lambda new, old: jnp.where(accept | first, new, old), looked, best)
+        system, cost = look.system, look.cost
 
         # Nielsen's rule: smooth decrease of the damping by the gain ratio, ever faster growth while steps fail.
         shrink = jnp.maximum(1 / 3, 1 - (2 * gain_ratio - 1) ** 3)
@@ -155,9 +154,8 @@ class LevenbergMarquardt(IterativeSolver):
                 error=jnp.where(solved, error, jnp.inf),
                 trial=trial,
                 point=point,
-                system=system,
+                look=look,
                 gradient=gradient,
-                cost=cost,
                 factor=factorization.factor if self.holds_factor else None,
                 # An unsolved system counts as a rejected trial: its cost is compared with itself, its gain is zero.
                 damping=jnp.where(solved, damping, jnp.maximum(damping, 1e-8) * 10),
@@ -169,7 +167,7 @@ class LevenbergMarquardt(IterativeSolver):
 
     def factorization(self, state: LMState) -> Factorization:
         """The system at the solution, factorized without damping: as the last iteration did, if it had none."""
-        system = state.system
+        system = state.look.system
         still = _no_diagonal(system, state.damping)
         if state.factor is None:
             return METHODS[self.linear](system, *still)
@@ -212,15 +210,15 @@ def _run_jvp(primals, tangents):
     t_delta = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
     # Where the constraints themselves move, the steps move with them.
     _, t_params = eqx.filter_jvp(lambda delta, graph: graph.moved(params, delta), (still, graph), (t_delta, t_graph))
-    _, (t_system, t_cost) = eqx.filter_jvp(TimeGraph.linearize, (graph, params), (t_graph, t_params))
-    t_state = jax.tree.map(lambda _: None, state)._replace(point=t_params, system=t_system, cost=t_cost)
+    _, t_look = eqx.filter_jvp(TimeGraph.look, (graph, params), (t_graph, t_params))
+    t_state = jax.tree.map(lambda _: None, state)._replace(point=t_params, look=t_look)
     return OptStep(params, state), OptStep(t_params, t_state)
 
 
 @eqx.filter_jit(inline=True)
-def _linearized(graph: TimeGraph, x: Unknowns) -> tuple[LeastSquares, Scalar]:
+def _look(graph: TimeGraph, x: Unknowns) -> Look:
     """Compiled functions are traced once for their shapes, and this one is wanted twice in a program."""
-    return graph.linearize(x)
+    return graph.look(x)
 
 
 def _total(tree) -> Scalar:

@@ -53,14 +53,14 @@ def std(est):
 
 
 def solved(mechanism, recording, est, sensors=SENSORS, inputs=POWER):
-    """(model, data, x) of an estimate, as its solver had them."""
+    """(model, data, x, what was seen there) of an estimate, as its solver had them."""
     built, found = problem.build(mechanism, recording, sensors, inputs, DT, None, "given")
     solution = problem.Solution(built, found)
     starts = checked_start(built.model, 1, {"x_P1": 1.0}, None, None)
     solution.begin(starts, lambda *_: None)
     solution.solve(lambda *_: None)
     np.testing.assert_allclose(solution.x.steps[: len(est.t)], np.column_stack([state(est), est.forces]), atol=1e-12)
-    return solution.model, solution.data, solution.x
+    return solution.model, solution.data, solution.x, solution.look
 
 
 def test_close_to_the_truth(estimate, motion):
@@ -72,11 +72,14 @@ def test_close_to_the_truth(estimate, motion):
 
 
 def test_marginals_are_those_of_the_dense_inverse(fourbar, recording, estimate):
-    model, data, x = solved(fourbar, recording, estimate)
+    model, data, x, look = solved(fourbar, recording, estimate)
     graph = model.graph(x.steps, data)
-    system, _ = graph.linearize(x)
-    still = graph.still(x)
+    system, still = look.system, graph.still(x)
     dense = METHODS["dense"](system, *still).marginals()
+    # What the solver saw before its last step is what is to be seen after it.
+    np.testing.assert_allclose(
+        dense.steps, METHODS["dense"](graph.linearize(x)[0], *still).marginals().steps, rtol=1e-6, atol=1e-10
+    )
     J = np.asarray(system.information().to_dense())
     inverse = np.linalg.inv(J)
     nl = system.step_size
@@ -90,8 +93,8 @@ def test_marginals_are_those_of_the_dense_inverse(fourbar, recording, estimate):
 
 def test_leverages_add_up_to_the_unknowns(fourbar, recording, estimate):
     """tr(J A⁻¹ Jᵀ) is the number of unknowns, and each leverage lies in [0, 1]."""
-    model, data, x = solved(fourbar, recording, estimate)
-    account = accounts.account(model, x, data)
+    model, data, x, look = solved(fourbar, recording, estimate)
+    account = accounts.account(model, x, data, look)
     leverage = np.concatenate([np.asarray(rows.leverage).ravel() for rows in account.factors])
     assert leverage.min() > -1e-9
     assert leverage.max() < 1 + 1e-9

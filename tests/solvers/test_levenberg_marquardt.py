@@ -139,7 +139,7 @@ def test_minimum_is_the_one_that_scipy_finds(solution):
     exact = _newton(PARAMETERS, jnp.asarray(reference.x))
     # Where the cost cannot tell two points apart: a distance of √eps along the valley.
     np.testing.assert_allclose(_flat(x), exact, atol=1e-7)
-    assert float(state.cost) == pytest.approx(float(cost(exact)), rel=1e-14)
+    assert float(state.look.cost) == pytest.approx(float(cost(exact)), rel=1e-14)
 
 
 def _curve(at, x):
@@ -175,7 +175,7 @@ def test_curve_fit_equals_scipy_and_jaxopt(pendulum):
     np.testing.assert_allclose(_flat(x), reference.x, atol=1e-8)
     dense = jaxopt.LevenbergMarquardt(rows, tol=1e-12, xtol=1e-14, gtol=1e-12, maxiter=100).run(_flat(start)).params
     np.testing.assert_allclose(_flat(x), dense, atol=1e-8)
-    assert float(state.cost) == pytest.approx(reference.cost, rel=1e-12)
+    assert float(state.look.cost) == pytest.approx(reference.cost, rel=1e-12)
 
 
 @pytest.mark.parametrize("linear", ["sqrt", "dense"])
@@ -197,11 +197,11 @@ def test_state_tells_how_it_went(banana, solution):
     assert np.all(np.isfinite(history[:count])) and np.all(np.isnan(history[count:]))
     assert np.all(np.diff(history[:count]) <= 0)
     assert history[0] == pytest.approx(float(look(START, banana)[0].sum()), rel=1e-13)
-    assert history[count - 1] == float(state.cost)
+    assert history[count - 1] == float(state.look.cost)
     costs, gradient, system = look(state.point, banana)
-    assert float(costs.sum()) == pytest.approx(float(state.cost), rel=1e-12)
+    assert float(costs.sum()) == pytest.approx(float(state.look.cost), rel=1e-12)
     np.testing.assert_allclose(_flat(gradient), 0, atol=1e-7)
-    np.testing.assert_allclose(system.step_jacobian, state.system.step_jacobian, atol=1e-12)
+    np.testing.assert_allclose(system.step_jacobian, state.look.system.step_jacobian, atol=1e-12)
     np.testing.assert_allclose(_flat(state.gradient), _flat(gradient), atol=1e-11)
 
 
@@ -216,7 +216,7 @@ def test_iteration_limit(banana, solution):
     x, state = solve(START, banana, solver)
     assert state.status == Status.iteration_limit
     assert int(state.iter_num) == 3
-    assert float(look(x, banana)[0].sum()) == pytest.approx(float(state.cost), rel=1e-12)
+    assert float(look(x, banana)[0].sum()) == pytest.approx(float(state.look.cost), rel=1e-12)
     np.testing.assert_array_equal(state.history, solution.state.history[:3])
 
 
@@ -360,7 +360,7 @@ def test_cost_at_the_minimum_changes_as_the_data_say(pendulum):
             pull = Factor(soft_equality, ("x",), Noise.sigma(0.5), "interval")
             graph = eqx.tree_at(lambda graph: graph.factors, graph, (*graph.factors, pull))
             x, state = SOLVER.run(Unknowns(start, jnp.zeros(0)), graph)
-            return x.steps[:, 0], state.cost
+            return x.steps[:, 0], state.look.cost
 
         h = 1e-4 * jnp.eye(2)[:, :, None]
         differences = jax.vmap(
