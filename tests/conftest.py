@@ -18,10 +18,6 @@ from fgmbs.sensors import Gyroscope, Position, Unknown
 
 ROOT = Path(__file__).parents[1]
 
-# Most of the time of the suite is compilation. JAX_DISABLE_MOST_OPTIMIZATIONS=0 tests the optimized programs.
-if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:
-    jax.config.update("jax_disable_most_optimizations", True)
-
 
 def pytest_configure(config):
     """Programs that several files need are compiled once, for all workers."""

@@ -181,8 +181,7 @@ def test_spline_is_the_exact_solution_of_its_conditions(degree, ends, times):
     ours = derivatives(spline(POINTS, times, degree, ends), t)
     for k in range(degree):
         # The conditioning of septic splines costs 1e-11; each derivative divides it by a step of 0.15.
-        low = {3: 1e-13, 5: 1e-12, 7: 3e-11}[degree]
-        assert_close(ours[k], np.array([reference(s, k) for s in t]), low if k <= 2 else 1e-8)
+        assert_close(ours[k], np.array([reference(s, k) for s in t]), 1e-11 if k <= 2 else 1e-8)
 
 
 @pytest.mark.parametrize(("ends", "condition"), (("rest", "clamped"), ("natural", "natural")))

@@ -49,7 +49,7 @@ class Account(NamedTuple):
 
 
 @eqx.filter_jit
-def look(model: EstimationModel, x: Unknowns, data: StepData) -> Look:
+def look_at(model: EstimationModel, x: Unknowns, data: StepData) -> Look:
     """What is seen at an estimate x of all steps."""
     return model.graph(x.steps, data).look(x)
 

@@ -46,8 +46,8 @@ _ROUNDS = 20
 _SETTLED, _NEARLY = 1e-5, 1e-3
 """Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found; this also
 bounds what is left then of the cost."""
-_LEFT = 1e-6
-"""Decrease of the cost by a last step before which the residuals and covariances that are told were computed."""
+_LEFT = 1e-12
+"""Relative decrease of the cost by the last step, before which residuals and covariances were computed."""
 PLACINGS = 5
 """Times that samples are placed anew where a delay that was found puts them between other steps."""
 _TOLD = 100
@@ -172,7 +172,6 @@ class Solution:
         guess = jnp.concatenate([guess, jnp.broadcast_to(guess[-1], (pad, guess.shape[1]))])
         self.data = self.data._replace(prior=priors.at[first:].set(guess[first:]), prior_weights=weights)
         self.x = Unknowns(guess, jnp.where(jnp.isfinite(calibration), calibration, self.model.calibration[0]))
-        self.look = None
 
     def _search(self, start: Start, data: StepData, steps: int):
         """The start that the first samples agree with best; more of them are looked at until they tell."""
@@ -277,14 +276,14 @@ class Solution:
                 searches = _SEARCHES if settled else searches + 1
                 if searches == _SEARCHES and not settled:
                     self.notes += (f"the sizes of noise have not settled after {_SEARCHES} rounds",)
-            elif change < _SETTLED and left < _LEFT:
+            elif change < _SETTLED and left < _LEFT * (1 + self.history[-1]):
                 return
         self.look = None
 
     def _account(self) -> accounts.Account:
         assert self.x is not None
         if self.look is None:
-            self.look = accounts.look(self.model, self.x, self.data)
+            self.look = accounts.look_at(self.model, self.x, self.data)
         return accounts.account(self.model, self.x, self.data, self.look)
 
     def result(self) -> SmoothedMotion:
