@@ -56,9 +56,10 @@ def look_at(model: EstimationModel, x: Unknowns, data: StepData) -> Look:
 
 @eqx.filter_jit
 def account(model: EstimationModel, x: Unknowns, data: StepData, look: Look) -> Account:
-    """The account of an estimate x of all steps, from what was seen there."""
+    """The account of an estimate x of all steps, from what was seen there, or one step of the solver before."""
     graph = model.graph(x.steps, data)
-    system, _, residuals, E = look
+    system, _, residuals, _ = look
+    E = graph.tangents(x)  # of x itself: tangents are told beside it
     marginals = METHODS["sqrt"](system, *graph.still(x)).marginals()
     lever = leverages(system, marginals)
 
