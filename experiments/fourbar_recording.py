@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import fgmbs
-from fgmbs.sensors import Encoder, Gyroscope, Unknown
+from fgmbs.sensors import Encoder, Gyroscope
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 FILE = CONFIGS / "experiments" / "fourbar_recording.csv"
@@ -26,7 +26,7 @@ def recording() -> fgmbs.Recording:
     mechanism = fgmbs.load(CONFIGS / "mechanisms" / "fourbar.yaml")
     motion = fgmbs.simulate(mechanism, DURATION, 1e-3, integrator="hermite_simpson")
     sensors = (
-        Gyroscope("gyro", body="coupler", sigma=0.02, bias=Unknown(sigma=0.1)),
+        Gyroscope("gyro", body="coupler", sigma=0.02, bias=fgmbs.Unknown(sigma=0.1)),
         Encoder("crank", body="crank", sigma=2e-3, resolution=2 * np.pi / 4096),
     )
     rates, bias = {"gyro": 500, "crank": 100}, {"gyro": {"bias": BIAS}}

@@ -25,7 +25,7 @@ import fgmbs
 from fgmbs import results
 from fgmbs.inputs import Command, Disturbance, GaussMarkov, RandomWalk
 from fgmbs.problems.smoothed_motion import SmoothedMotion
-from fgmbs.sensors import Encoder, Unknown
+from fgmbs.sensors import Encoder
 
 SPEEDS = np.array([-20, -10, -5, -2, -1, -0.3, 0.3, 1, 2, 5, 10, 20])
 """Bounds within which friction is averaged [rad/s]."""
@@ -38,7 +38,7 @@ def smoothed(window: fgmbs.Recording, joint: str, inputs: list) -> tuple[Smoothe
     rig = eqx.tree_at(lambda r: (r.viscous, r.coulomb, r.drag), rig, none)
     # Stamps that are off by 0.1 ms count for more than steps of the encoder.
     arm = Encoder("arm_encoder", of="arm", columns="arm", sigma=4e-4)
-    pendulum = Encoder("pendulum_encoder", of="pendulum", columns="pendulum", sigma=1e-3, bias=Unknown(sigma=0.02))
+    pendulum = Encoder("pendulum_encoder", of="pendulum", columns="pendulum", sigma=1e-3, bias=fgmbs.Unknown(sigma=0.02))
     start = {name: window[name].values[0] for name in ("arm", "pendulum")}
     speeds = {name: window[f"{name}_speed"].values[0] for name in start}
     motion, seconds = timed(rig, window, [arm, pendulum], inputs, start=start, start_velocities=speeds)
@@ -52,7 +52,7 @@ def energies(motion: SmoothedMotion, window: fgmbs.Recording) -> dict[str, float
     """
     rig, t = motion.mechanism, np.asarray(motion.t)
     inertia, weight = float(rig.J2 + rig.m2 * rig.l2**2), float(rig.m2 * rig.gravity * rig.l2)
-    angle = at(window["pendulum"], t) - float(motion.calibration["pendulum_encoder.bias"][0])
+    angle = at(window["pendulum"], t) - float(motion.unknowns["pendulum_encoder.bias"][0])
     energy = inertia / 2 * savgol_filter(angle, 15, 3, deriv=1, delta=DT) ** 2 - weight * np.cos(angle)
     work = np.cumsum(np.asarray(motion.forces[:, 0] * motion.dq[:, 1])) * DT
     first, last = slice(25, 275), slice(-275, -25)

@@ -43,3 +43,4 @@ from fgmbs.sensors.files import read_sensors as read_sensors
 from fgmbs.sensors.readings import readings as readings
 from fgmbs.solvers.fixed_lag import FixedLagSmoother as FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt
+from fgmbs.unknowns import Unknown as Unknown

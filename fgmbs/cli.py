@@ -19,12 +19,13 @@ from fgmbs.errors import ArgumentError, FgmbsError, Interrupted, SolveError
 from fgmbs.inputs import wandering
 from fgmbs.io.experiment import Experiment, InverseExperiment, InverseSettings, Settings, limits, read_experiment
 from fgmbs.io.faults import Fault, dotted
+from fgmbs.io.sensors import UnknownDescription
 from fgmbs.io.settings import Output
 from fgmbs.io.smooth_experiment import SmoothExperiment, SmoothOptions, smooth_limits
 from fgmbs.io.truth import read_truth
 from fgmbs.recordings.described import read_recordings
 from fgmbs.results.summaries import driven_summary, mechanism_summary, simulation_summary
-from fgmbs.sensors.files import build_sensors
+from fgmbs.sensors.files import build_sensors, unknown_of
 
 RESULTS = "results.nc"
 """Name of the file of results in the output folder."""
@@ -216,6 +217,24 @@ def inverse(experiment: InverseExperiment) -> None:
     _finish(dataset, driven_summary(dataset, seconds), experiment, failure)
 
 
+def _with_parameters(mechanism: fgmbs.PlanarMechanism, experiment: SmoothExperiment) -> fgmbs.PlanarMechanism:
+    """The mechanism with what the experiment says of its parameters.
+
+    Raises:
+        DescriptionError: A name that is no parameter, or numbers that cannot be meant.
+    """
+    for name, entry in experiment.parameters.items():
+        try:
+            if isinstance(entry, UnknownDescription):
+                entry = unknown_of(entry, mechanism.parameters.get(name, 0.0))
+            mechanism = mechanism.with_parameters({name: entry})
+        except ArgumentError as error:
+            argument, _, text = str(error).partition(": ")
+            within = (argument,) if argument in UnknownDescription.model_fields else ()
+            raise experiment.error(("parameters", name, *within), text) from None
+    return mechanism
+
+
 def smooth(experiment: SmoothExperiment) -> None:
     """Estimates a motion from recordings, writes the results, reports, draws.
 
@@ -224,7 +243,7 @@ def smooth(experiment: SmoothExperiment) -> None:
         Interrupted: Ctrl-C, the best that was reached being saved.
     """
     _refuse(smooth_limits(experiment))
-    mechanism = fgmbs.load(experiment.mechanism)
+    mechanism = _with_parameters(fgmbs.load(experiment.mechanism), experiment)
     described = [build_sensors(file, mechanism) for file in experiment.sensor_files()]
     sensors = [sensor for part, _ in described for sensor in part]
     inputs = [force for _, part in described for force in part]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -17,6 +17,7 @@ from fgmbs.kinematics.chart import MotionChart
 from fgmbs.linear.blocks import BlockTridiagonal, LeastSquares
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Scalar
+from fgmbs.unknowns import Free, Place
 
 Sizes = tuple[tuple[str, int], ...]
 
@@ -61,7 +62,8 @@ class TimeGraph(eqx.Module):
         sizes: Name and size of the variables of one step, in the order in which they are stacked.
         times: Time of every step [s].
         dt: Time step [s].
-        global_sizes: Name and size of the global parameters.
+        shared: By name, what factors read besides the mechanism, as sensors.
+        free: θ, the unknown leaves of (mechanism, shared); the model is rebuilt from it once per evaluation.
         chart: Local coordinates of the steps, on which everything linear acts; the first variables of a step are q and
             dq then. Without it, a first variable q moves by q ⊞ v, and all others are vectors.
     """
@@ -71,7 +73,8 @@ class TimeGraph(eqx.Module):
     sizes: Sizes = eqx.field(static=True)
     times: Float[Array, " steps"]
     dt: Scalar
-    global_sizes: Sizes = eqx.field(static=True, default=())
+    shared: dict[str, PyTree] = eqx.field(default_factory=dict)
+    free: Free = Free()
     chart: MotionChart | None = None
 
     def __check_init__(self):
@@ -81,12 +84,9 @@ class TimeGraph(eqx.Module):
                     raise ArgumentError(
                         f"factor '{factor.name}' reads the variable {name!r}; the graph has {list(dict(self.sizes))}"
                     )
-            for name in factor.globals:
-                if name not in dict(self.global_sizes):
-                    raise ArgumentError(
-                        f"factor '{factor.name}' reads the global parameter {name!r}; "
-                        f"the graph has {list(dict(self.global_sizes))}"
-                    )
+            for name in factor.shared:
+                if name not in self.shared:
+                    raise ArgumentError(f"factor '{factor.name}' reads {name!r}; the graph shares {list(self.shared)}")
 
     @property
     def num_steps(self) -> int:
@@ -109,11 +109,10 @@ class TimeGraph(eqx.Module):
         """Whether the variables are no vectors, though there is no chart."""
         return self.chart is None and self.sizes[0][0] == "q" and not self.mechanism.is_vector_space
 
-    def pack(self, values: dict[str, Float[Array, "steps _"]], theta: dict[str, Array] | None = None) -> Unknowns:
-        """Stack named variables (each (steps, size)) and global parameters."""
+    def pack(self, values: dict[str, Float[Array, "steps _"]], theta: Float[Array, " p"] | None = None) -> Unknowns:
+        """Stack named variables (each (steps, size)) and θ, by default the centre of its prior."""
         steps = jnp.concatenate([values[name] for name, _ in self.sizes], axis=1)
-        parts = [jnp.ravel(theta[name]) for name, _ in self.global_sizes] if theta else []
-        return Unknowns(steps, jnp.concatenate([jnp.zeros(0, steps.dtype), *parts]))
+        return Unknowns(steps, self.free.value if theta is None else theta)
 
     def unpack(self, steps: Float[Array, "*batch nx"]) -> dict[str, Float[Array, "*batch _"]]:
         """Named variables of stacked ones."""
@@ -140,33 +139,41 @@ class TimeGraph(eqx.Module):
         """Cost of every factor, summed over time."""
         return jnp.stack([jnp.sum(_cost(r, factor)) for factor, r in self._evaluate(x, _value)])
 
+    def model(self, theta: Float[Array, " p"]) -> "Model":
+        """(mechanism, shared) of θ."""
+        return rebuilt(self.free, (self.mechanism, self.shared), theta)
+
     def moved(self, x: Unknowns, delta: Unknowns) -> Unknowns:
         """x ⊞ δ; NaN in steps that cannot be reached."""
         globals = x.globals + delta.globals
         if self.chart is None and not self._curved:
             return Unknowns(x.steps + delta.steps, globals)
-        return Unknowns(over_time(self._move, x.steps, delta.steps, self.times), globals)
+        mechanism, _ = self.model(globals)
+        move = lambda x, delta, t: self._move(mechanism, x, delta, t)  # noqa: E731
+        return Unknowns(over_time(move, x.steps, delta.steps, self.times), globals)
 
-    def _move(self, x, delta, t) -> Float[Array, " nx"]:
+    def _move(self, mechanism: AbstractMechanism, x, delta, t) -> Float[Array, " nx"]:
         """x ⊞ δ of one step."""
         if self.chart is not None:
-            return self.chart.move(self.mechanism, x, delta, t)
+            return self.chart.move(mechanism, x, delta, t)
         n, nv = self.mechanism.n, self.mechanism.nv
-        return jnp.concatenate([self.mechanism.retract(x[:n], delta[:nv]), x[n:] + delta[nv:]])
+        return jnp.concatenate([mechanism.retract(x[:n], delta[:nv]), x[n:] + delta[nv:]])
 
     def still(self, x: Unknowns) -> Unknowns:
         """δ = 0."""
         return Unknowns(jnp.zeros((self.num_steps, self.local_size), x.steps.dtype), jnp.zeros_like(x.globals))
 
-    def tangents(self, x: Unknowns) -> Float[Array, "steps nx local"] | None:
-        """∂x/∂δ of every step; None where that is the identity."""
+    def tangents(self, x: Unknowns) -> Float[Array, "steps nx columns"] | None:
+        """∂x/∂δ of every step, and where θ moves the constraints ∂x/∂θ; None where ∂x/∂δ is the identity."""
+        mechanism, _ = self.model(x.globals)
         if (chart := self.chart) is not None:
-            return over_time(lambda x, t: chart.tangent(self.mechanism, x, t), x.steps, self.times)
+            along = slopes(self.free, self.mechanism, x.globals)
+            return over_time(lambda x, t: chart.tangent(mechanism, x, t, along), x.steps, self.times)
         if not self._curved:
             return None
         n = self.mechanism.n
         free = jnp.eye(self.step_size - n, dtype=x.steps.dtype)
-        return over_time(lambda x: jax.scipy.linalg.block_diag(self.mechanism.coordinate_rates(x[:n]), free), x.steps)
+        return over_time(lambda x: jax.scipy.linalg.block_diag(mechanism.coordinate_rates(x[:n]), free), x.steps)
 
     def residuals(self, x: Unknowns) -> tuple[Float[Array, "*places rows"], ...]:
         """Whitened residuals of every factor at all its places, before any robust loss."""
@@ -226,16 +233,31 @@ class TimeGraph(eqx.Module):
         if E is None:
             return H
         # cost(x + E δ + ½ δᵀ D δ): Eᵀ H E, and at every step the gradient times D.
-        steps = jax.grad(self.cost)(x).steps
+        steps, size = jax.grad(self.cost)(x).steps, self.local_size
 
-        def bend(x, t, gradient):
-            return jax.hessian(lambda delta: gradient @ self._move(x, delta, t))(jnp.zeros(self.local_size, x.dtype))
+        def bend(x_k, t, gradient):
+            def along(delta):
+                theta = x.globals + delta[size:] if has_mechanism(self.free) else x.globals
+                return gradient @ self._move(self.model(theta)[0], x_k, delta[:size], t)
 
+            return jax.hessian(along)(jnp.zeros(E.shape[-1], x.steps.dtype))
+
+        D = jax.vmap(bend)(x.steps, self.times, steps)
+        E, F = E[..., :size], E[..., size:]  # of δ and of θ
+        diagonal = jnp.einsum("kxa,kxy,kyb->kab", E, H.diagonal, E) + D[:, :size, :size]
+        lower = jnp.einsum("kxa,kxy,kyb->kab", E[1:], H.lower, E[:-1])
+        if not has_mechanism(self.free):
+            return BlockTridiagonal(diagonal, lower, jnp.einsum("kpx,kxa->kpa", H.arrow, E), H.corner)
+        # x + E δ + F θ: what F brings, Fᵀ H of all steps.
+        G = jnp.einsum("kxp,kxy->kpy", F, H.diagonal)
+        G = G.at[:-1].add(jnp.einsum("kxp,kxy->kpy", F[1:], H.lower))
+        G = G.at[1:].add(jnp.einsum("kyp,kxy->kpx", F[:-1], H.lower))
+        both = jnp.einsum("kpx,kxq->pq", H.arrow, F)
         return BlockTridiagonal(
-            diagonal=jnp.einsum("kxa,kxy,kyb->kab", E, H.diagonal, E) + jax.vmap(bend)(x.steps, self.times, steps),
-            lower=jnp.einsum("kxa,kxy,kyb->kab", E[1:], H.lower, E[:-1]),
-            arrow=jnp.einsum("kpx,kxa->kpa", H.arrow, E),
-            corner=H.corner,
+            diagonal=diagonal,
+            lower=lower,
+            arrow=jnp.einsum("kpx,kxa->kpa", H.arrow + G, E) + D[:, size:, :size],
+            corner=H.corner + both + both.T + jnp.einsum("kpx,kxq->pq", G, F) + jnp.sum(D[:, size:, size:], axis=0),
         )
 
     def _hessian(self, x: Unknowns) -> BlockTridiagonal:
@@ -263,57 +285,78 @@ class TimeGraph(eqx.Module):
 
     # Evaluation of one factor at all its places.
 
-    def _evaluate(self, x: Unknowns, evaluate: Callable, tangents: Float[Array, "steps nx local"] | None = None):
+    def _evaluate(self, x: Unknowns, evaluate: Callable, tangents: Float[Array, "steps nx columns"] | None = None):
         """(factor, *evaluate(whitened residual, factor, arguments)) of every factor at all its places.
 
-        The arguments are (its variables, the globals it reads), or with tangents (δ of its steps, the globals).
+        The arguments are (its variables, change of those of θ it depends on), or with tangents (δ of its steps, these).
         """
-        values = self.unpack(x.steps)
-        theta = _split(x.globals, self.global_sizes)
+        values, model = self.unpack(x.steps), self.model(x.globals)
+        # Second derivatives need more of the mechanism than its slopes.
+        along = None if evaluate is _cost_hessian else slopes(self.free, self.mechanism, x.globals)
         for factor in self.factors:
-            read = {name: theta[name] for name in factor.globals}
+            spread = self._spread(factor)
 
-            def function(variables, theta, row, E, factor=factor):
+            def function(variables, row, E, factor=factor, spread=spread):
                 t, series, weights = row
 
                 def residual(arguments):
-                    moved, theta = arguments
+                    moved, change = arguments
+                    change = change @ spread
+                    theta = x.globals + change
                     if E is not None:
-                        moved = self._shifted(factor, variables, E, moved)
-                    at = Instant(self.mechanism, t, self.dt, theta, series, factor.data)
+                        moved = self._shifted(factor, variables, E, moved, change)
+                    fixed = evaluate is _value or len(spread) == 0
+                    mechanism, shared = model if fixed else self._near(model, along, theta, change)
+                    shared = {name: shared[name] for name in factor.shared}
+                    at = Instant(mechanism, t, self.dt, theta, shared, series, factor.data)
                     return factor.whitened(at, weights, *moved)
 
-                arguments = variables if E is None else tuple(jnp.zeros(e.shape[1], e.dtype) for e in E)
-                return evaluate(residual, factor, (arguments, theta))
+                arguments = variables if E is None else tuple(jnp.zeros(self.local_size, e.dtype) for e in E)
+                return evaluate(residual, factor, (arguments, jnp.zeros(len(spread), x.globals.dtype)))
 
             rows = (self.times, factor.series, factor.weights)
             if factor.scope in ("global", "initial"):
                 variables = tuple(values[name][0] for name in factor.variables)
                 E = None if tangents is None or factor.scope == "global" else (tangents[0],)
-                yield factor, *function(variables, read, jax.tree.map(itemgetter(0), rows), E)
+                yield factor, *function(variables, jax.tree.map(itemgetter(0), rows), E)
             else:
                 ends = (slice(None, -1), slice(1, None)) if factor.scope == "interval" else (slice(None),)
                 variables = tuple(values[name][end] for end in ends for name in factor.variables)
                 E = None if tangents is None else tuple(tangents[end] for end in ends)
                 rows = jax.tree.map(itemgetter(slice(len(ends) - 1, None)), rows)
-                places = (variables, rows, E)
-                yield factor, *over_time(lambda v, row, E, read=read: function(v, read, row, E), *places)
+                yield factor, *over_time(function, variables, rows, E)
 
-    def _shifted(self, factor: Factor, variables, tangents, deltas) -> tuple[Array, ...]:
-        """Variables of a factor at x + E δ, δ of each of its steps."""
-        shifts = [
-            self.unpack(E @ delta)[name] for E, delta in zip(tangents, deltas, strict=True) for name in factor.variables
+    def _spread(self, factor: Factor) -> np.ndarray:
+        """Rows of the identity for those of θ on which a factor may depend."""
+        parts = [
+            np.full(place.size, factor.theta or of_mechanism(place) or place.path[1].key in factor.shared)
+            for place in self.free.places
         ]
+        return np.eye(self.free.size)[np.concatenate([np.zeros(0, bool), *parts])]
+
+    def _near(self, model: "Model", along: AbstractMechanism | None, theta, change) -> "Model":
+        """The model of θ, that of θ − change being given; the mechanism by its slopes where these are given."""
+        if along is None:
+            return self.model(theta)
+        numbers, rest = eqx.partition(model[0], eqx.is_inexact_array)
+        moved = jax.tree.map(lambda leaf, slope: leaf + slope @ change, numbers, along)
+        return eqx.combine(moved, rest), self.free.put(model, theta)[1]
+
+    def _shifted(self, factor: Factor, variables, tangents, deltas, change) -> tuple[Array, ...]:
+        """Variables of a factor at x + E δ, δ of each of its steps; with E those of θ where they move the steps."""
+        shifts = []
+        for E, delta in zip(tangents, deltas, strict=True):
+            delta = jnp.concatenate([delta, change]) if E.shape[-1] > delta.shape[0] else delta
+            shifts += [self.unpack(E @ delta)[name] for name in factor.variables]
         return tuple(value + shift for value, shift in zip(variables, shifts, strict=True))
 
     def _columns(self, factor: Factor) -> np.ndarray:
-        """Where the flat (variables, globals) of a factor sit among the columns [step, next step, globals]."""
+        """Where the flat (variables, θ) of a factor sit among the columns [step, next step, θ]."""
         nx = self.step_size
         steps = _split(np.arange(nx), self.sizes)
-        theta = _split(2 * nx + np.arange(sum(size for _, size in self.global_sizes)), self.global_sizes)
         ends = (0, nx) if factor.scope == "interval" else (0,)
         parts = [steps[name] + end for end in ends for name in factor.variables]
-        return np.concatenate([np.zeros(0, int), *parts, *(theta[name] for name in sorted(factor.globals))])
+        return np.concatenate([np.zeros(0, int), *parts, 2 * nx + np.nonzero(self._spread(factor))[1]])
 
     def _dense(self, factor: Factor, r: Array, jacobian) -> tuple[Array, ...]:
         """Blocks over all local coordinates of a step, from the derivatives by variable or by them."""
@@ -324,7 +367,9 @@ class TimeGraph(eqx.Module):
             parts = [blocks.get(name, jnp.zeros((*rows, size), r.dtype)) for name, size in sizes]
             return jnp.concatenate([jnp.zeros((*rows, 0), r.dtype), *parts], axis=-1)
 
-        arrow = widen({name: block.reshape(*rows, -1) for name, block in theta.items()}, self.global_sizes)
+        arrow = theta @ self._spread(factor)
+        if factor.scope == "global":
+            return (arrow,)
         if self.chart is not None or self._curved:
             return (*variables, arrow)
         count = len(factor.variables)
@@ -332,7 +377,35 @@ class TimeGraph(eqx.Module):
             widen(dict(zip(factor.variables, part, strict=True)), self.sizes)
             for part in ([variables[:count], variables[count:]] if factor.scope == "interval" else [variables])
         ]
-        return (arrow,) if factor.scope == "global" else (*blocks, arrow)
+        return (*blocks, arrow)
+
+
+Model: TypeAlias = tuple[AbstractMechanism, dict[str, PyTree]]
+"""What a graph stands on: a mechanism, and by name what else its factors read."""
+
+
+def of_mechanism(place: Place) -> bool:
+    """Whether a number of θ is one of the mechanism; else it is of what is shared."""
+    return place.path[0].idx == 0
+
+
+def has_mechanism(free: Free) -> bool:
+    """Whether θ has numbers of the mechanism, with which the constraints may move."""
+    return any(map(of_mechanism, free.places))
+
+
+def rebuilt(free: Free, model: Model, theta: Float[Array, " p"]) -> Model:
+    """The model of θ."""
+    mechanism, shared = free.put(model, theta)
+    return (mechanism.evaluated() if has_mechanism(free) else mechanism), shared
+
+
+def slopes(free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"]) -> AbstractMechanism | None:
+    """∂mechanism/∂θ, an axis of p behind those of each leaf; None where θ has nothing of the mechanism."""
+    if not has_mechanism(free):
+        return None
+    numbers = lambda theta: eqx.filter(rebuilt(free, (mechanism, {}), theta)[0], eqx.is_inexact_array)  # noqa: E731
+    return jax.jacfwd(numbers)(theta)
 
 
 def over_time(function: Callable, *arguments: PyTree) -> PyTree:

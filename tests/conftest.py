@@ -14,7 +14,8 @@ from scipy.integrate import solve_ivp
 
 import fgmbs
 from fgmbs.factors.robust import Huber
-from fgmbs.sensors import Gyroscope, Position, Unknown
+from fgmbs.sensors import Gyroscope, Position
+from fgmbs.unknowns import Unknown
 
 ROOT = Path(__file__).parents[1]
 

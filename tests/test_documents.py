@@ -9,7 +9,13 @@ import pytest
 from fgmbs.io.experiment import Experiment, InverseExperiment, parse_experiment
 from fgmbs.io.load import parse_mechanism
 from fgmbs.io.schema import MechanismDescription
-from fgmbs.io.sensors import InputDescription, LossDescription, SensorDescription, SensorsDescription
+from fgmbs.io.sensors import (
+    InputDescription,
+    LossDescription,
+    SensorDescription,
+    SensorsDescription,
+    UnknownDescription,
+)
 from fgmbs.io.smooth_experiment import FileDescription, SeveralFiles, SmoothExperiment
 from fgmbs.mechanisms.planar import load
 from fgmbs.sensors.files import build_sensors
@@ -52,13 +58,14 @@ def test_the_reference_of_state_estimation_names_every_key():
     path = ROOT / "docs" / "state_estimation.md"
     text = path.read_text(encoding="utf-8")
     entries = [*get_args(SensorDescription), *get_args(InputDescription)]
-    for model in (SmoothExperiment, FileDescription, SeveralFiles, LossDescription, *entries):
+    for model in (SmoothExperiment, FileDescription, SeveralFiles, LossDescription, UnknownDescription, *entries):
         for key, field in model.model_fields.items():
             assert f"`{key}`" in text or f"{key}:" in text, f"{model.__name__}: {key}"
             if key == "type":
                 for kind in get_args(field.annotation):
                     assert f"`{kind}`" in text or f"type: {kind}" in text, kind
-    (example,) = blocks(path, "yaml")
+    example, numbers = blocks(path, "yaml")
+    assert tuple(parse_experiment(f"{example}\n{numbers}").parameters) == ("L_crank", "coupler.mass")
     (file,) = parse_experiment(example).sensor_files()
     (gyro, crank), (force,) = build_sensors(file, load(ROOT / "configs" / "mechanisms" / "fourbar.yaml"))
     assert (gyro.name, crank.name, force.name) == ("gyro", "crank", "disturbance")

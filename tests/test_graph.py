@@ -14,6 +14,7 @@ from fgmbs.factors.priors import prior, soft_equality
 from fgmbs.factors.robust import Cauchy, Huber, Tukey
 from fgmbs.graph import TimeGraph, Unknowns
 from fgmbs.mechanisms.planar import load
+from fgmbs.unknowns import Unknown, freed
 
 T, NX, P, DT = 4, 3, 3, 0.1
 PENDULUM = Path(__file__).parents[1] / "configs" / "mechanisms" / "pendulum.yaml"
@@ -31,8 +32,8 @@ SWITCH = np.array([[9.0, 9.0], [1.0, 0.5], [1.0, 1.0], [0.3, 1.0]])  # row 0 bel
 
 
 def reading(at, v, x):
-    """Reads globals in another order than the graph stores them."""
-    return jnp.stack([x[0] * v[0] - at.theta["b"][0] * at.series[0], jnp.sin(x[1]) + at.theta["a"][1] - at.series[1]])
+    """Reads its variables in another order than the graph stores them."""
+    return jnp.stack([x[0] * v[0] - at.shared["b"] * at.series[0], jnp.sin(x[1]) + at.shared["a"][1] - at.series[1]])
 
 
 def squares(at, x):
@@ -40,7 +41,7 @@ def squares(at, x):
 
 
 def transition(at, x0, v0, x1, v1):
-    return x1 - x0 - at.dt * jnp.stack([v0[0] * x1[1], v1[0] + at.series[0] * at.t]) * at.theta["a"]
+    return x1 - x0 - at.dt * jnp.stack([v0[0] * x1[1], v1[0] + at.series[0] * at.t]) * at.shared["a"]
 
 
 def pull(at, v0, v1):
@@ -48,14 +49,14 @@ def pull(at, v0, v1):
 
 
 def parameter_prior(at):
-    return jnp.concatenate([at.theta["a"] - at.data, at.theta["b"] ** 2 - at.theta["a"][:1]])
+    return jnp.append(at.shared["a"] - at.data, at.shared["b"] ** 2 - at.shared["a"][0])
 
 
 def _graph():
     factors = (
-        Factor(parameter_prior, (), Noise.sigma(0.5), "global", data=jnp.ones(2), globals=("a", "b")),
+        Factor(parameter_prior, (), Noise.sigma(0.5), "global", data=jnp.ones(2), shared=("a", "b")),
         Factor(
-            transition, ("x", "v"), Noise.sigma(jnp.array([0.3, 2.0])), "interval", jnp.asarray(INPUTS), globals=("a",)
+            transition, ("x", "v"), Noise.sigma(jnp.array([0.3, 2.0])), "interval", jnp.asarray(INPUTS), shared=("a",)
         ),
         Factor(prior, ("x",), Noise.covariance(jnp.asarray(COV)), "initial", data=jnp.asarray(X0)),
         Factor(
@@ -65,7 +66,7 @@ def _graph():
             "step",
             jnp.asarray(READINGS),
             weights=jnp.asarray(MASK),
-            globals=("b", "a"),
+            shared=("b", "a"),
             loss=Huber(0.7),
         ),
         Factor(squares, ("x",), Noise.sigma(1.5), data=jnp.array(0.7), weights=jnp.asarray(MATRICES), loss=Cauchy(2.0)),
@@ -73,17 +74,19 @@ def _graph():
     )
     times = 1.0 + DT * jnp.arange(T)
     sizes = (("x", 2), ("v", 1))
-    return TimeGraph(load(PENDULUM), factors, sizes, times, jnp.asarray(DT), (("b", 1), ("a", 2)))
+    unknown = {"b": Unknown(0.0), "a": Unknown([0.3, -0.2])}
+    model, free = freed((load(PENDULUM), unknown), lambda path: path[1].key)
+    return TimeGraph(model[0], factors, sizes, times, jnp.asarray(DT), model[1], free)
 
 
 GRAPH = _graph()
-X = Unknowns(jnp.asarray(rng.standard_normal((T, NX))), jnp.asarray(rng.standard_normal(P)))
+X = Unknowns(jnp.asarray(rng.standard_normal((T, NX))), jnp.roll(jnp.asarray(rng.standard_normal(P)), -1))
 FLAT = jnp.concatenate([X.steps.ravel(), X.globals])
 
 
 def _rows(flat):
     """Whitened residuals of every factor at every place: (scope, place, loss, residual), written without the graph."""
-    steps, (b, *a) = flat[: T * NX].reshape(T, NX), flat[T * NX :]
+    steps, (*a, b) = flat[: T * NX].reshape(T, NX), flat[T * NX :]
     x, v, a = steps[:, :2], steps[:, 2], jnp.stack(a)
     rows = [
         ("global", 0, None, jnp.concatenate([a - 1, jnp.stack([b**2 - a[0]])]) / 0.5),
@@ -226,23 +229,24 @@ def test_other_rows_are_another_graph_of_the_same_structure():
 
 def test_pack_and_unpack_are_inverse():
     values = {"v": jnp.arange(4.0)[:, None], "x": jnp.arange(8.0).reshape(4, 2)}
-    x = GRAPH.pack(values, {"a": jnp.array([5.0, 6.0]), "b": jnp.array([7.0])})
+    x = GRAPH.pack(values, jnp.array([5.0, 6.0, 7.0]))
     np.testing.assert_array_equal(x.steps[1], [2, 3, 1])
-    np.testing.assert_array_equal(x.globals, [7, 5, 6])
+    np.testing.assert_array_equal(x.globals, [5, 6, 7])
+    np.testing.assert_array_equal(GRAPH.pack(values).globals, [0.3, -0.2, 0])
     for name, value in GRAPH.unpack(x.steps).items():
         np.testing.assert_array_equal(value, values[name])
 
 
 def test_names_that_the_graph_does_not_have_are_reported():
     def graph(factor):
-        return TimeGraph(GRAPH.mechanism, (factor,), GRAPH.sizes, GRAPH.times, GRAPH.dt, GRAPH.global_sizes)
+        return TimeGraph(GRAPH.mechanism, (factor,), GRAPH.sizes, GRAPH.times, GRAPH.dt, GRAPH.shared)
 
     with pytest.raises(
         ArgumentError, match=r"factor 'soft_equality' reads the variable 'w'; the graph has \['x', 'v'\]"
     ):
         graph(Factor(soft_equality, ("w",), Noise.sigma(1.0), "interval"))
-    with pytest.raises(ArgumentError, match=r"factor 'odd' reads the global parameter 'c'; the graph has \['b', 'a'\]"):
-        graph(Factor(parameter_prior, (), Noise.sigma(1.0), "global", globals=("c",), name="odd"))
+    with pytest.raises(ArgumentError, match=r"factor 'odd' reads 'c'; the graph shares \['a', 'b'\]"):
+        graph(Factor(parameter_prior, (), Noise.sigma(1.0), "global", shared=("c",), name="odd"))
 
 
 def test_derivatives_reach_parameters_of_the_mechanism():

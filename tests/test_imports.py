@@ -9,8 +9,16 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fgmbs"
 LAYERS = (
-    *(("typing", "errors", "flat", "loops", "lanes", "one_kernel"), ("kkt", "trajectories"), ("io",), ("recordings",)),
-    *(("constraints",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",), ("sensors", "inputs")),
+    *(("typing", "errors", "flat", "loops", "lanes", "one_kernel"), ("kkt", "trajectories"), ("unknowns",), ("io",)),
+    *(
+        ("recordings",),
+        ("constraints",),
+        ("mechanisms",),
+        ("kinematics",),
+        ("dynamics",),
+        ("factors",),
+        ("sensors", "inputs"),
+    ),
     *(("linear",), ("graph",), ("solvers",), ("problems",), ("results",), ("plots",), ("cli",)),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -46,6 +46,6 @@ def predicted(motion: SmoothedMotion) -> fgmbs.Recording:
     calibration: dict[str, dict[str, np.ndarray]] = {sensor.name: {} for sensor in motion.sensors}
     for sensor in motion.sensors:
         for key, unknown in sensor.unknowns.items():
-            value = motion.calibration[f"{sensor.name}.{key}"]
+            value = motion.unknowns[f"{sensor.name}.{key}"]
             calibration[sensor.name][key] = np.reshape(value, unknown.value.shape)
     return fgmbs.readings(motion.mechanism, motion, motion.sensors, forces={}, calibration=calibration)

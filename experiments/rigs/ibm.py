@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import fgmbs
-from fgmbs.sensors import Position, Unknown
+from fgmbs.sensors import Position
 from rigs.recordings import recorded
 
 MECHANISM = Path(__file__).parents[2] / "configs" / "mechanisms" / "double_pendulum_ibm.yaml"
@@ -55,9 +55,9 @@ def cameras(motion: fgmbs.Recording, run: int) -> tuple[Position, Position]:
             point=point,
             unit="px",
             sigma=SIGMA,
-            gain=Unknown(scale(run), sigma=0.01 * scale(run)),
-            bias=Unknown(origin, sigma=3.0),
-            misalignment=Unknown(sigma=0.02),
+            gain=fgmbs.Unknown(scale(run), sigma=0.01 * scale(run)),
+            bias=fgmbs.Unknown(origin, sigma=3.0),
+            misalignment=fgmbs.Unknown(sigma=0.02),
         )
         for point in ("joint", "tip")
     )

@@ -24,8 +24,10 @@ class Instant(eqx.Module):
     """Time [s]; for a factor between two steps the time of the second."""
     dt: Scalar
     """Time step [s]."""
-    theta: dict[str, Array]
-    """Global parameters."""
+    theta: Float[Array, " p"]
+    """All numbers of the graph that do not vary with time and are unknown, as they are searched for."""
+    shared: dict[str, PyTree]
+    """What the factor reads besides the mechanism, by name."""
     series: PyTree
     """The factor's time-varying data at this instant."""
     data: PyTree
@@ -64,7 +66,7 @@ class Factor(eqx.Module):
         "step": the named variables of one step, at every step.
         "initial": the same, at the first step only.
         "interval": the named variables of a step, then those of the next, between all neighbours.
-        "global": nothing; it reads `at.theta`.
+        "global": nothing; it reads numbers that do not vary with time.
 
     Attributes:
         residual: A module-level function `residual(at, *variables) -> (rows,)`, in physical units.
@@ -76,7 +78,9 @@ class Factor(eqx.Module):
         data: Pytree of constant arrays, seen as `at.data`.
         weights: Time-varying square-root weights on top of the noise, (steps, rows), or (steps, rows, rows) for
             matrices; a zero removes a row, as a mask for missing measurements does.
-        globals: Names of the global parameters that it reads from `at.theta`.
+        shared: Names of what it reads from `at.shared`.
+        theta: Whether it reads `at.theta`; what depends on unknown numbers of the mechanism or of what is shared need
+            not know of them.
         loss: Robust loss; None is least squares.
         group: Rows that share one robust loss, as those of one sample where a residual holds several; all by default.
         name: Shown in cost tables; the function's name by default.
@@ -89,7 +93,8 @@ class Factor(eqx.Module):
     series: PyTree = None
     data: PyTree = None
     weights: Float[Array, "steps rows"] | Float[Array, "steps rows rows"] | None = None
-    globals: tuple[str, ...] = eqx.field(static=True, default=())
+    shared: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple)
+    theta: bool = eqx.field(static=True, default=False)
     loss: AbstractLoss | None = None
     group: int | None = eqx.field(static=True, default=None)
     name: str = eqx.field(static=True, default="")

@@ -36,11 +36,15 @@ def soft_equality(at: Instant, x0: Float[Array, " d"], x1: Float[Array, " d"]) -
 def linear_prior(at: Instant, *variables: Float[Array, " _"]) -> Float[Array, " rows"]:
     """R (x ⊟ x₀) + d, the square-root marginal of steps that are gone; `at.data` = (R, d, x₀).
 
-    x are all variables of a step, and behind them the global parameters in the order of their names.
+    x are all variables of a step, and behind them θ.
     """
     sqrt_info, residual, point = at.data
-    theta = [jnp.ravel(at.theta[name]) for name in sorted(at.theta)]
-    return sqrt_info @ difference(at.mechanism, point, jnp.concatenate([*variables, *theta])) + residual
+    return sqrt_info @ difference(at.mechanism, point, jnp.concatenate([*variables, at.theta])) + residual
+
+
+def prior_of_unknowns(at: Instant) -> Float[Array, " p"]:
+    """θ − θ₀ with θ₀ = `at.data`."""
+    return at.theta - at.data
 
 
 def chart_prior(at: Instant, *variables: Float[Array, " _"]) -> Float[Array, " local"]:

@@ -54,10 +54,20 @@ class _Entry(BaseModel):
 
 
 class UnknownDescription(_Entry):
-    """A calibration number to be estimated."""
+    """An unknown number, as `fgmbs.Unknown`."""
 
-    value: Numbers = 0.0
-    sigma: Numbers
+    value: Numbers | None = None
+    """By default that of the mechanism file, or 0 for one of a sensor."""
+    sigma: Numbers | None = None
+    lower: Numbers | None = None
+    upper: Numbers | None = None
+    log: Flag = False
+
+
+UnknownPlace = Annotated[
+    Annotated[Place, Tag("list")] | Annotated[UnknownDescription, Tag("unknown")],
+    Discriminator(lambda value: "unknown" if _kind(value) == "unknown" else "list"),
+]
 
 
 class LossDescription(_Entry):
@@ -106,7 +116,7 @@ class GyroscopeDescription(_Sensor):
 class AccelerometerDescription(_Sensor):
     type: Literal["accelerometer"]
     body: str
-    at: Place | None = None
+    at: UnknownPlace | None = None
     axes: tuple[str, ...] | None = None
 
 
@@ -114,7 +124,7 @@ class PositionDescription(_Sensor):
     type: Literal["position"]
     point: str | None = None
     body: str | None = None
-    at: Place | None = None
+    at: UnknownPlace | None = None
     axes: tuple[str, ...] | None = None
     unit: str | None = None
 
@@ -129,7 +139,7 @@ class VelocityDescription(_Sensor):
     of: str | None = None
     point: str | None = None
     body: str | None = None
-    at: Place | None = None
+    at: UnknownPlace | None = None
     axes: tuple[str, ...] | None = None
     unit: str | None = None
 
@@ -274,7 +284,7 @@ def fault_of(error: Any, data: Mapping[str, Any]) -> Fault | None:
     found = context.get("found") or plain(error["input"])
     match kind:
         case "number":
-            several = error["loc"][-1] == "one" and path[-1] in ("sigma", "value", "bias")
+            several = error["loc"][-1] == "one" and path[-1] in ("sigma", "value", "bias", "lower", "upper")
             return Fault(path, f"expected a number{' or a list of them' * several}; found {found}")
         case "extra_forbidden":
             key = str(path[-1])

@@ -13,10 +13,12 @@ from fgmbs.io.faults import Fault, dotted
 from fgmbs.io.located_yaml import Located
 from fgmbs.io.schema import Path, plain
 from fgmbs.io.sensors import (
+    Calibration,
     InputDescription,
     SensorDescription,
     SensorsDescription,
     SensorsFile,
+    UnknownDescription,
     fault_of,
     read_sensors_file,
 )
@@ -141,6 +143,8 @@ class SmoothExperiment(SmoothSettings):
     """A file of sensors, or a list of them as in such a file."""
     inputs: tuple[Annotated[InputDescription, Field(discriminator="type")], ...] = ()
     """Forces from outside, besides those of the file of sensors."""
+    parameters: dict[str, Calibration] = {}
+    """Numbers of the mechanism that are not those of its file, by name: others, or unknown ones."""
     _located: Located | None = PrivateAttr(None)
     _source: str = PrivateAttr("experiment")
 
@@ -271,6 +275,7 @@ def smooth_faults(failure: ValidationError, data: Mapping[str, Any]) -> list[Fau
 
 
 _TAGS = ("a path", "one file", "several files", "one of", "all of", "by name", "names")
+_NUMBERS = ("one", "list", "unknown")
 _EXPECTED = {
     "mechanism": "the path of a mechanism file",
     "recording": "a path, a mapping with a file or files, or a list of them",
@@ -279,6 +284,7 @@ _EXPECTED = {
     "files": "a list of files",
     "columns": "a mapping from signals to columns, or a list of columns",
     "units": "a mapping from signals to units",
+    "parameters": "a mapping from parameters to numbers, or to mappings of (value, sigma, lower, upper, log)",
     "start": "a mapping from coordinate names to numbers",
     "start_velocities": "a mapping from coordinate names to numbers",
     "start_sigma": "two numbers",
@@ -296,6 +302,8 @@ _KINDS = {
 def _fault(error: Any, data: Mapping[str, Any]) -> Fault | None:
     """What pydantic found, in our words."""
     loc: Path = tuple(step for step in error["loc"] if step not in _TAGS)
+    if loc[0] == "parameters":
+        loc = (*loc[:2], *(step for step in loc[2:] if step not in _NUMBERS))
     section, last, kind = loc[0], loc[-1], error["type"]
     if section in ("sensors", "inputs") and len(loc) > 1:
         return fault_of({**error, "loc": loc}, data)
@@ -325,6 +333,8 @@ def _keys(loc: tuple[str | int, ...]) -> list[str]:
     """Keys that are accepted where pydantic found an unknown one."""
     if len(loc) == 1:
         return list(SmoothExperiment.model_fields)
+    if "unknown" in loc:
+        return list(UnknownDescription.model_fields)
     if "files" in loc:
         return list(FileDescription.model_fields)
     return list((SeveralFiles if "several files" in loc else OneFile).model_fields)

@@ -13,7 +13,7 @@ from fgmbs.kinematics.names import Numbers, finite_number, finite_vector, given_
 from fgmbs.kinematics.position import PositionInfo, solve_position
 from fgmbs.kinematics.pseudo_inverse import rank_limit, row_norms
 from fgmbs.kinematics.tracking import compiled_track
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Coordinates
 
 BRANCHES = ("nearest", "other")
@@ -98,7 +98,7 @@ def assemble(
 @eqx.filter_jit
 def unit_rows(mechanism, q, t):
     """(Φ / |Φ_q|, Φ_q / |Φ_q|) row by row, and the size of q: how far each constraint is open, and where it pulls."""
-    mechanism = mechanism.evaluated()
+    mechanism = prepared(mechanism)
     Phi_q = mechanism.constraint_jacobian(q, t)
     norms = row_norms(Phi_q)
     return mechanism.constraints(q, t) / norms, Phi_q / norms[:, None], jnp.max(jnp.abs(q), initial=0.0)
@@ -139,7 +139,7 @@ def is_proper(mechanism: AbstractMechanism, q: Coordinates) -> Bool[Array, ""]:
     A row that changes its sign when q_i grows by π, wherever q is, has the form a sin q_i + b cos q_i: it ties an angle
     to a direction, and to the opposite one. Its derivative by the angle has opposite signs there.
     """
-    mechanism = mechanism.evaluated()
+    mechanism = prepared(mechanism)
     reference = mechanism.reference
     anywhere = reference + jax.random.normal(jax.random.key(1), reference.shape, reference.dtype)
     zero = jnp.zeros((), reference.dtype)
@@ -206,7 +206,7 @@ def _rank(mechanism, q, t, rtol: float | None = None) -> int:
 
 @eqx.filter_jit
 def _unit_rows(mechanism, q, t):
-    Phi_q = mechanism.evaluated().constraint_jacobian(q, t)
+    Phi_q = prepared(mechanism).constraint_jacobian(q, t)
     return Phi_q / row_norms(Phi_q)[:, None]
 
 

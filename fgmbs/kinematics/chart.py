@@ -48,14 +48,36 @@ class MotionChart(eqx.Module):
             return jnp.eye(mechanism.nv, dtype=q.dtype)
         return self._selection(mechanism, q, self._projector(mechanism, q, t)[0])
 
-    def tangent(self, mechanism: AbstractMechanism, x: Float[Array, " nx"], t: Scalar) -> Float[Array, "nx local"]:
-        """∂x/∂δ at δ = 0."""
+    def tangent(
+        self,
+        mechanism: AbstractMechanism,
+        x: Float[Array, " nx"],
+        t: Scalar,
+        slopes: AbstractMechanism | None = None,
+    ) -> Float[Array, "nx columns"]:
+        """∂x/∂δ at δ = 0, and behind it ∂x/∂θ at constant δ.
+
+        Where θ moves the constraints, the steps stay on them: dq = −S Φ_θ dθ, B dq = 0, and so for the velocities.
+
+        Args:
+            mechanism: The mechanism.
+            x: A step on the constraints.
+            t: Its time [s].
+            slopes: ∂mechanism/∂θ, an axis of p behind those of each leaf; None for ∂x/∂δ alone.
+        """
+        tangent, S = self._tangent(mechanism, x, t)
+        if slopes is None:
+            return tangent
+        return jnp.concatenate([tangent, self._drift(mechanism, x, t, slopes, S)], axis=1)
+
+    def _tangent(self, mechanism, x, t):
+        """(∂x/∂δ, S or None where there are no constraints)."""
         q, dq, u = _split(mechanism, x)
         free = jnp.eye(u.shape[0], dtype=x.dtype)
         E = None if mechanism.is_vector_space else mechanism.coordinate_rates(q)
         if self.dof == mechanism.nv:
             E = jnp.eye(mechanism.n, dtype=x.dtype) if E is None else E
-            return jax.scipy.linalg.block_diag(E, jnp.eye(mechanism.nv, dtype=x.dtype), free)
+            return jax.scipy.linalg.block_diag(E, jnp.eye(mechanism.nv, dtype=x.dtype), free), None
         B, R, S = self._maps(mechanism, q, t)
         # Φ_q q̇ + Φ_t stays zero while q moves along R: B q̇ does not change, the rest of q̇ makes up for it.
         still = jnp.zeros(mechanism.nv, x.dtype)
@@ -66,7 +88,29 @@ class MotionChart(eqx.Module):
         bend = jax.vmap(bent, 1, 1)(R)
         moved = R if E is None else E @ R
         motion = jnp.block([[moved, jnp.zeros_like(moved)], [-S @ bend, R]])
-        return jax.scipy.linalg.block_diag(motion, free)
+        return jax.scipy.linalg.block_diag(motion, free), S
+
+    def _drift(self, mechanism, x, t, slopes, S):
+        """∂x/∂θ at constant δ."""
+        q, dq, u = _split(mechanism, x)
+        count = jax.tree.leaves(slopes)[0].shape[-1]
+        if S is None:
+            return jnp.zeros((x.shape[0], count), x.dtype)
+        numbers, rest = eqx.partition(mechanism, eqx.is_inexact_array)
+        still = jnp.zeros(mechanism.nv, x.dtype)
+
+        def gaps(numbers, v):
+            moved, at = eqx.combine(numbers, rest), mechanism.retract(q, v)
+            return self.closure.rows(moved, at, t), self.closure.rate(moved, at, dq, t)
+
+        def along(slope):
+            (opened, _) = jax.jvp(gaps, (numbers, still), (slope, still))[1]
+            v = -S @ opened
+            (_, rate) = jax.jvp(gaps, (numbers, still), (slope, v))[1]
+            moved = v if mechanism.is_vector_space else mechanism.coordinate_rates(q) @ v
+            return jnp.concatenate([moved, -S @ rate, jnp.zeros_like(u)])
+
+        return jax.vmap(along, -1, -1)(slopes)
 
     def move(
         self, mechanism: AbstractMechanism, x: Float[Array, " nx"], delta: Float[Array, " local"], t: Scalar

@@ -10,7 +10,7 @@ from fgmbs.kinematics.assembly import assemble, closed, unit_rows
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector
 from fgmbs.kinematics.position import solve_position
 from fgmbs.kinematics.pseudo_inverse import rank_limit, row_norms
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 
 _NEIGHBOURS = 8
 _NEIGHBOURHOOD = 1e-2
@@ -97,7 +97,7 @@ def _jacobians(mechanism, q, t):
     def jacobian(step):
         start = mechanism.retract(q, step)
         q_near, info = solve_position(mechanism, start, t)
-        Phi_q = mechanism.evaluated().constraint_jacobian(q_near, t)
+        Phi_q = prepared(mechanism).constraint_jacobian(q_near, t)
         moved = jnp.max(jnp.abs(mechanism.local(start, q_near))) / scale
         away = jnp.max(jnp.abs(mechanism.local(q, q_near))) / scale
         return Phi_q / row_norms(Phi_q)[:, None], away, jnp.where(info.assembled, moved, jnp.inf)

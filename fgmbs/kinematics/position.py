@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from fgmbs.errors import Status
 from fgmbs.kinematics.closure import close
 from fgmbs.kinematics.pseudo_inverse import RankFactors, rank_factors, row_norms
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Constraints, Coordinates, Scalar
 
 _CLOSE_LIMIT = 150
@@ -113,7 +113,7 @@ def solve_position(
     dtype = q_start.dtype
     given = jnp.zeros_like(q_start) if given_mask is None else given_mask.astype(dtype)
     values = q_start if given_values is None else given_values
-    problem = _Problem(mechanism.evaluated(), q_start, jnp.asarray(t, dtype), given, values)
+    problem = _Problem(prepared(mechanism), q_start, jnp.asarray(t, dtype), given, values)
     guess = q_start if guess is None else guess
     q, lambda_, info = _nearest(jax.lax.stop_gradient(problem), jax.lax.stop_gradient(guess))
     q, _ = _differentiable(problem, q, lambda_)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.kinematics.closure import Closure, Instant
 from fgmbs.kkt import product, spd_solve
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _NEWTON_LIMIT = 24
@@ -53,7 +53,7 @@ def track(
         followed: Indices of the coordinates that follow y; together with the constraints they determine the others.
         y: Their values [m, rad].
     """
-    mechanism = mechanism.evaluated()
+    mechanism = prepared(mechanism)
     q, reached, count = jax.lax.stop_gradient(_walk(*jax.lax.stop_gradient((mechanism, q0, t)), followed, y))
     q = jax.vmap(lambda q, t, y: implicit_pose(mechanism, Closure(followed, Instant(t, y)), q, t))(q, t, y)
     return Tracked(q, reached, count)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector, given_arrays, listed
 from fgmbs.kinematics.pseudo_inverse import pseudo_inverse, row_norms
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
 
@@ -34,7 +34,7 @@ def solve_velocity(
         given_values: Values of the given velocities, anything finite for the others [m/s, rad/s].
         start: Velocities to be near to, zero by default: as slow as possible [m/s, rad/s].
     """
-    mechanism = mechanism.evaluated()
+    mechanism = prepared(mechanism)
     t = jnp.asarray(t, q.dtype)
     Phi_t = mechanism.constraint_rate(q, jnp.zeros(mechanism.nv, q.dtype), t)
     return _nearest_rates(mechanism.constraint_jacobian(q, t), -Phi_t, given_mask, given_values, start)
@@ -59,7 +59,7 @@ def solve_acceleration(
         given_values: Values of the given accelerations, anything finite for the others [m/s², rad/s²].
         start: Accelerations to be near to, zero by default [m/s², rad/s²].
     """
-    mechanism = mechanism.evaluated()
+    mechanism = prepared(mechanism)
     t = jnp.asarray(t, q.dtype)
     c = mechanism.constraint_bias(q, dq, t)
     return _nearest_rates(mechanism.constraint_jacobian(q, t), c, given_mask, given_values, start)
@@ -115,7 +115,7 @@ def velocities(
 @eqx.filter_jit
 def _velocity_and_gaps(mechanism, q, t, mask, values, start):
     dq = solve_velocity(mechanism, q, t, mask, values, start)
-    gaps = mechanism.evaluated().constraint_rate(q, dq, t)
+    gaps = prepared(mechanism).constraint_rate(q, dq, t)
     return dq, jnp.abs(gaps) / row_norms(mechanism.constraint_jacobian(q, t))
 
 

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 Steps: TypeAlias = Float[Array, "steps nx"]
 Globals: TypeAlias = Float[Array, " p"]
@@ -43,6 +43,11 @@ class BlockTridiagonal(eqx.Module):
             self,
             (self.diagonal.at[:, size, size].add(steps), self.corner.at[count, count].add(globals)),
         )
+
+    def without(self, held: Bool[Array, " p"]) -> "BlockTridiagonal":
+        """The matrix with rows and columns of the identity for these globals."""
+        corner = jnp.where(held[:, None] | held, jnp.diag(jnp.where(held, 1.0, 0.0)), self.corner)
+        return BlockTridiagonal(self.diagonal, self.lower, jnp.where(held[:, None], 0.0, self.arrow), corner)
 
     def to_dense(self) -> Float[Array, "size size"]:
         """The full matrix, variables ordered step 0, step 1, …, globals; for tests and tiny problems."""

@@ -18,6 +18,12 @@ class Marginals(eqx.Module):
     cross: Float[Array, "steps p nx"]
     """cov(globals, x_k)."""
 
+    def with_globals(self) -> Float[Array, "steps wide wide"]:
+        """cov((x_k, globals), (x_k, globals))."""
+        globals = jnp.broadcast_to(self.globals, (self.steps.shape[0], *self.globals.shape))
+        upper = jnp.concatenate([self.steps, self.cross.mT], axis=2)
+        return jnp.concatenate([upper, jnp.concatenate([self.cross, globals], axis=2)], axis=1)
+
 
 def marginals(
     pivots: Float[Array, "rows nx nx"], couplings: Float[Array, "rows nx wide"], last_pivot: Float[Array, "wide wide"]

@@ -35,6 +35,10 @@ class Factorization(eqx.Module):
         """argmin ½‖J δ + r‖² + ½ δᵀ D δ."""
         return _minimizer(self.problem, self.factor)
 
+    def minimizer_within(self, lower: Globals, upper: Globals) -> tuple[Steps, Globals]:
+        """The same with bounds on the globals, between which 0 must be; it has no derivatives."""
+        return self.factor.minimizer_within(lower, upper)
+
     def solve(self, b_steps: Steps, b_globals: Globals) -> tuple[Steps, Globals]:
         """x with A x = b; linear in b."""
         return _solve(self.problem, self.factor, (b_steps, b_globals))

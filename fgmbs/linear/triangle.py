@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.linear.blocks import BlockTridiagonal, Globals, Steps
+from fgmbs.linear.bounds import bounded_least_squares
 from fgmbs.linear.covariance import Marginals, marginals
 from fgmbs.linear.kernels import cholesky, gram, scan, solve_triangular
 
@@ -17,6 +18,10 @@ class AbstractFactor(eqx.Module):
     @abc.abstractmethod
     def minimizer(self) -> tuple[Steps, Globals]:
         """argmin ½‖J δ + r‖² + ½ δᵀ D δ."""
+
+    @abc.abstractmethod
+    def minimizer_within(self, lower: Globals, upper: Globals) -> tuple[Steps, Globals]:
+        """The same with bounds on the globals, between which 0 must be."""
 
     @abc.abstractmethod
     def solve(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:
@@ -66,6 +71,13 @@ class Triangle(AbstractFactor):
     def minimizer(self) -> tuple[Steps, Globals]:
         return self._solve_upper(self.right, self.last_right)
 
+    def minimizer_within(self, lower: Globals, upper: Globals) -> tuple[Steps, Globals]:
+        nx = self.pivots.shape[-1]
+        L, right = self.last_pivot, self.last_right
+        # The last rows are those of the globals alone, a factor of their Schur complement.
+        globals = bounded_least_squares(L[nx:, nx:].T, right[nx:], lower, upper)
+        return self._substitute(self.right, jnp.concatenate([beside(L, right, globals), globals]))
+
     def solve(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:
         return self._solve_upper(*self._solve_lower(steps, globals))
 
@@ -94,6 +106,10 @@ class Triangle(AbstractFactor):
         return right, solve_triangular(self.last_pivot, b)
 
     def _solve_upper(self, right: Float[Array, "rows nx"], last_right: Float[Array, " wide"]) -> tuple[Steps, Globals]:
+        return self._substitute(right, solve_triangular(self.last_pivot, last_right, transpose=True))
+
+    def _substitute(self, right: Float[Array, "rows nx"], x: Float[Array, " wide"]) -> tuple[Steps, Globals]:
+        """All steps from the last one and the globals."""
         nx = right.shape[1]
 
         def substitute(x, row):
@@ -101,6 +117,13 @@ class Triangle(AbstractFactor):
             x_k = solve_triangular(pivot, y - coupling @ x, transpose=True)
             return jnp.concatenate([x_k, x[nx:]]), x_k
 
-        x = solve_triangular(self.last_pivot, last_right, transpose=True)
         _, steps = scan(substitute, x, (self.pivots, self.couplings, right), reverse=True)
         return jnp.concatenate([steps, x[None, :nx]]), x[nx:]
+
+
+def beside(
+    lower: Float[Array, "size size"], right: Float[Array, " size"], globals: Globals
+) -> Float[Array, " size_minus_p"]:
+    """What comes before the globals in the solution of lowerᵀ x = right, in place of whose last numbers they stand."""
+    rest = right.shape[0] - globals.shape[0]
+    return solve_triangular(lower[:rest, :rest], right[:rest] - globals @ lower[rest:, :rest], transpose=True)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 from fgmbs.errors import ArgumentError
 from fgmbs.kkt import solve_kkt
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
+from fgmbs.unknowns import Path, known
 
 
 class AbstractMechanism(eqx.Module):
@@ -191,14 +192,23 @@ class AbstractMechanism(eqx.Module):
     def physical_parameters(self) -> dict[str, Array]:
         """Its physical parameters by name: here its arrays, by the names of the fields [SI]."""
         leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(self, eqx.is_inexact_array))
-        return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+        return {self.parameter_name(path): leaf for path, leaf in leaves}
+
+    def parameter_name(self, path: Path) -> str:
+        """Name of the physical parameter that is the leaf at a path."""
+        return jax.tree_util.keystr(path, simple=True, separator=".")
 
     def _lacks(self, member: str) -> str:
         return f"found {type(self).__name__}, which does not define {member}"
 
     @abc.abstractmethod
     def evaluated(self) -> "AbstractMechanism":
-        """The same mechanism with all derived quantities computed; call it once, before a loop."""
+        """The same mechanism with all derived quantities computed anew from its parameters; call it once, before a
+        loop."""
+
+    def bare(self) -> "AbstractMechanism":
+        """The same mechanism without derived quantities, which each use computes from its parameters then."""
+        return self
 
     @abc.abstractmethod
     def constraints(self, q: Coordinates, t: Scalar) -> Constraints:
@@ -275,3 +285,8 @@ class AbstractMechanism(eqx.Module):
         if self.is_vector_space:
             return jnp.eye(self.n, dtype=q.dtype)
         return jax.jacfwd(lambda v: self.retract(q, v))(jnp.zeros(self.nv, q.dtype))
+
+
+def prepared(mechanism: AbstractMechanism) -> AbstractMechanism:
+    """The mechanism with the values of its unknown numbers and all derived quantities, as calculations want it."""
+    return known(mechanism).evaluated()

@@ -7,7 +7,7 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from fgmbs.constraints.plane import dot, perpendicular
 from fgmbs.constraints.prescribed_motion import prescribed_motion
@@ -26,7 +26,10 @@ from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar_forces import actuation, generalized_forces, potential
 from fgmbs.mechanisms.planar_numbers import PlanarNumbers, planar_numbers
 from fgmbs.mechanisms.planar_topology import PlanarTopology, planar_topology
+from fgmbs.trajectories.arguments import Numbers
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
+from fgmbs.unknowns import Path as LeafPath
+from fgmbs.unknowns import Unknown, known, number
 
 
 class PlanarMechanism(AbstractMechanism):
@@ -36,10 +39,10 @@ class PlanarMechanism(AbstractMechanism):
     """
 
     description: MechanismDescription = eqx.field(static=True)
-    parameters: dict[str, Float[Array, ""]]
+    parameters: dict[str, Float[Array, ""] | Unknown]
     """Every independent number of the description, by name: `L`, `crank.mass`, `point1.x`, `gravity.y` … [SI].
 
-    Numbers that the description gives by expressions follow from these.
+    Numbers that the description gives by expressions follow from these. Of one that is `Unknown` the value counts.
     """
     numbers: PlanarNumbers | None
     """Derived numbers; None before `evaluated`, when each use computes them anew."""
@@ -47,7 +50,7 @@ class PlanarMechanism(AbstractMechanism):
     def __init__(
         self,
         description: MechanismDescription,
-        parameters: dict[str, Float[Array, ""]],
+        parameters: dict[str, Float[Array, ""] | Unknown],
         numbers: PlanarNumbers | None = None,
     ):
         self.description = description
@@ -62,14 +65,14 @@ class PlanarMechanism(AbstractMechanism):
             description, {name: jnp.asarray(value, dtype=float) for name, value in independent.items()}
         )
 
-    def with_parameters(self, values: Mapping[str, ArrayLike]) -> "PlanarMechanism":
-        """The mechanism with other values of some parameters, a differentiable function of them.
+    def with_parameters(self, values: Mapping[str, Numbers | Unknown]) -> "PlanarMechanism":
+        """The mechanism with other values of some parameters, a differentiable function of them; any may be `Unknown`.
 
         Raises:
             ArgumentError: A name that is no parameter, or a value that is not one number.
         """
-        changed = {name: jnp.asarray(value, dtype=float) for name, value in values.items()}
-        for name, value in changed.items():
+        changed = {name: number(f"values[{name!r}]", value) for name, value in values.items()}
+        for name, value in known(changed).items():
             if name not in self.parameters:
                 advice = nearest(name, self.parameters, "parameters")
                 raise ArgumentError(f"values: expected names of parameters; found '{name}'{advice}")
@@ -79,11 +82,15 @@ class PlanarMechanism(AbstractMechanism):
         return PlanarMechanism(self.description, {**self.parameters, **changed})
 
     def evaluated(self) -> "PlanarMechanism":
-        return PlanarMechanism(self.description, self.parameters, self._numbers)
+        parameters = known(self.parameters)
+        return PlanarMechanism(self.description, parameters, _planar_numbers(self.description, parameters))
+
+    def bare(self) -> "PlanarMechanism":
+        return PlanarMechanism(self.description, self.parameters)
 
     @property
     def _numbers(self) -> PlanarNumbers:
-        return _planar_numbers(self.description, self.parameters) if self.numbers is None else self.numbers
+        return _planar_numbers(self.description, known(self.parameters)) if self.numbers is None else self.numbers
 
     @property
     def _topology(self) -> PlanarTopology:
@@ -119,7 +126,10 @@ class PlanarMechanism(AbstractMechanism):
         return to_yaml(self.description)
 
     def physical_parameters(self) -> dict[str, Array]:
-        return dict(self.parameters)
+        return known(self.parameters)
+
+    def parameter_name(self, path: LeafPath) -> str:
+        return path[-1].key
 
     @property
     def coordinate_units(self) -> tuple[str, ...]:

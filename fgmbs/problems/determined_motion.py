@@ -18,7 +18,7 @@ from fgmbs.errors import ArgumentError, SolveError, Status
 from fgmbs.kinematics.closure import Closure, Instant
 from fgmbs.kinematics.names import listed
 from fgmbs.kinematics.tracking import implicit_pose, track
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.desired import DesiredMotion
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
 from fgmbs.problems.first_pose import drawn_pose, first_pose, is_traced, out_of_reach
@@ -91,7 +91,7 @@ def staged_motion(
 @eqx.filter_jit
 def _solve(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: DesiredMotion, q0, covariance: bool):
     """(result, which samples were reached, how much each unknown force can do)."""
-    mechanism, t, followed = mechanism.evaluated(), wanted.t, wanted.followed
+    mechanism, t, followed = prepared(mechanism), wanted.t, wanted.followed
     tracked = track(mechanism, q0, t, followed, wanted.y)
     q, commands = tracked.q, outside.known(t).commands
     dq, ddq, found, lambda_, load, missing, influence = jax.vmap(

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -42,25 +41,35 @@ class Account(NamedTuple):
     lambda_: Float[Array, "steps m"]
     ddq_std: Float[Array, "steps nv"]
     lambda_std: Float[Array, "steps m"]
-    tangents: Float[Array, "steps nx local"]
-    covariance: Float[Array, "steps local local"]
+    tangents: Float[Array, "steps nx columns"]
+    """∂x/∂δ, and where numbers of the mechanism are unknown ∂x/∂θ behind it."""
+    covariance: Float[Array, "steps columns columns"]
+    """Of (δ, θ), or of δ alone."""
     globals_covariance: Float[Array, "p p"]
+    influence: Float[Array, " p"]
+    """Norm of the change of all residuals but the priors' by each of θ, steps staying where they are."""
+    information: Float[Array, "p p"]
+    """Inverse of `globals_covariance`, which is finite also where that is not: the Schur complement of θ."""
     factors: tuple[FactorRows, ...]
 
 
 @eqx.filter_jit
 def look_at(model: EstimationModel, x: Unknowns, data: StepData) -> Look:
     """What is seen at an estimate x of all steps."""
-    return model.graph(x.steps, data).look(x)
+    return model.graph(x, data).look(x)
 
 
 @eqx.filter_jit
 def account(model: EstimationModel, x: Unknowns, data: StepData, look: Look) -> Account:
     """The account of an estimate x of all steps, from what was seen there, or one step of the solver before."""
-    graph = model.graph(x.steps, data)
+    graph = model.graph(x, data)
     system, _, residuals, _ = look
     E = graph.tangents(x)  # of x itself: tangents are told beside it
-    marginals = METHODS["sqrt"](system, *graph.still(x)).marginals()
+    factorization = METHODS["sqrt"](system, *graph.still(x))
+    marginals = factorization.marginals()
+    last = factorization.factor.last_pivot[model.local_size :, model.local_size :]
+    arrows = (system.initial_arrow, system.step_arrow, system.pair_arrow)
+    influence = jnp.sqrt(sum(jnp.sum(arrow**2, axis=tuple(range(arrow.ndim - 1))) for arrow in arrows))
     lever = leverages(system, marginals)
 
     rows, taken = [], {"step": 0, "interval": 0, "global": 0}
@@ -79,8 +88,10 @@ def account(model: EstimationModel, x: Unknowns, data: StepData, look: Look) -> 
         places = (r, weight * active, of[..., start : start + r.shape[-1]])
         rows.append(FactorRows(*(part.reshape(-1, r.shape[-1]) for part in places)))
 
-    ddq, lambda_, ddq_std, lambda_std = _all_bands(model, x, data, E, marginals.steps)
-    return Account(ddq, lambda_, ddq_std, lambda_std, E, marginals.steps, marginals.globals, tuple(rows))
+    covariance = marginals.with_globals() if model.moves_constraints else marginals.steps
+    ddq, lambda_, ddq_std, lambda_std = _all_bands(model, x, data, E, covariance)
+    of_theta = marginals.globals, influence, last @ last.T
+    return Account(ddq, lambda_, ddq_std, lambda_std, E, covariance, *of_theta, tuple(rows))
 
 
 @eqx.filter_jit
@@ -91,21 +102,15 @@ def with_covariance(model: EstimationModel, x: Unknowns, data: StepData, account
 
 
 def _all_bands(model, x, data, E, cov):
-    """`_bands` of all steps."""
-    return over_time(lambda *row: _bands(model, *row), x.steps, data.times, data.commands[:, 1], E, cov)
+    """(ddq, λ) of all steps and their standard deviations."""
 
+    def bands(x_k, t, commands, E, cov):
+        accelerations = lambda model, x: model.accelerations(x, t, commands)  # noqa: E731
+        values, tangents = model.along(x.globals, x_k, E, accelerations)
+        std = [jnp.sqrt(jnp.maximum(jnp.einsum("ia,ab,ib->i", J, cov, J), 0.0)) for J in tangents]
+        return *values, *std
 
-def _bands(model, x, t, commands, E, cov):
-    """(ddq, λ) of a step and their standard deviations."""
-    (ddq, lambda_), tangents = _along(lambda x: model.accelerations(x, t, commands), x, E)
-    std = [jnp.sqrt(jnp.maximum(jnp.einsum("ai,ab,bi->i", J, cov, J), 0.0)) for J in tangents]
-    return ddq, lambda_, *std
-
-
-def _along(function, x, E):
-    """Value of a function and its derivatives along the columns of E, these in front."""
-    value, push = jax.linearize(function, x)
-    return value, jax.vmap(push, 1)(E)
+    return over_time(bands, x.steps, data.times, data.commands[:, 1], E, cov)
 
 
 def groups(model: EstimationModel, account: Account, found: frozenset[str]) -> tuple[Group, ...]:

@@ -88,8 +88,8 @@ def chosen_coordinates(mechanism: AbstractMechanism, independent: Sequence[str] 
 
 
 def nominal_delays(sensors: Sequence[AbstractSensor]) -> Float[Array, " sensors"]:
-    """Delays of sensors as given or expected [s]."""
-    return jnp.asarray([sensor.nominal_delay for sensor in sensors], dtype=float)
+    """Delays of sensors whose numbers have values [s]."""
+    return jnp.asarray([0.0 if sensor.delay is None else sensor.delay for sensor in sensors], dtype=float)
 
 
 def checked_window(window: Any, recordings: int, found: frozenset[str]) -> None:

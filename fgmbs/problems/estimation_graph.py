@@ -1,17 +1,18 @@
 """The graph of state estimation: how a mechanism goes on under unknown forces, and what its sensors read."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from fgmbs.dynamics.forcing import Forcing, force_directions
 from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
-from fgmbs.factors.base import Factor, Instant, Noise
-from fgmbs.factors.priors import chart_prior
-from fgmbs.graph import Rows, TimeGraph, over_time
+from fgmbs.factors.base import Factor, Noise
+from fgmbs.factors.priors import chart_prior, prior_of_unknowns
+from fgmbs.graph import Rows, TimeGraph, Unknowns, has_mechanism, over_time, rebuilt, slopes
 from fgmbs.inputs import AbstractInput, Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -19,6 +20,7 @@ from fgmbs.problems.trajectory import Trajectory
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.factor import measurement
 from fgmbs.typing import Scalar
+from fgmbs.unknowns import Free
 
 SENSORS = 2
 """Place of the first sensor among the factors: the prior and the transition come before."""
@@ -60,6 +62,8 @@ class EstimationModel(eqx.Module):
     sensors: tuple[AbstractSensor, ...]
     inputs: tuple[AbstractInput, ...]
     """Those whose size was None have a number by now."""
+    free: Free
+    """θ: which leaves of (mechanism, sensors by name) are unknown."""
     dt: Scalar
     chart: MotionChart
     delays: Float[Array, " sensors"]
@@ -90,31 +94,20 @@ class EstimationModel(eqx.Module):
         return self.trajectory.sizes
 
     @property
-    def global_sizes(self) -> tuple[tuple[str, int], ...]:
-        """Calibration numbers that are estimated."""
-        return tuple((name, size) for name, size, _, _ in self._calibration)
+    def shared(self) -> dict[str, AbstractSensor]:
+        """The sensors by name."""
+        return {sensor.name: sensor for sensor in self.sensors}
 
     @property
-    def calibration(self) -> tuple[Float[Array, " p"], Float[Array, " p"]]:
-        """(values, standard deviations) of the priors of the calibration numbers."""
-        empty = jnp.zeros(0)
-        values = [jnp.ravel(value) for _, _, value, _ in self._calibration]
-        sigmas = [jnp.ravel(sigma) for _, _, _, sigma in self._calibration]
-        return jnp.concatenate([empty, *values]), jnp.concatenate([empty, *sigmas])
+    def moves_constraints(self) -> bool:
+        """Whether numbers of the mechanism are unknown."""
+        return has_mechanism(self.free)
 
-    @property
-    def _calibration(self):
-        """(name, size, value, sigma) of each unknown number."""
-        return tuple(
-            (
-                f"{sensor.name}.{key}",
-                unknown.value.size,
-                unknown.value,
-                jnp.broadcast_to(unknown.sigma, unknown.value.shape),
-            )
-            for sensor in self.sensors
-            for key, unknown in sorted(sensor.unknowns.items())
-        )
+    def at(self, theta: Float[Array, " p"]) -> "EstimationModel":
+        """The model of θ."""
+        mechanism, shared = rebuilt(self.free, (self.mechanism, self.shared), theta)
+        sensors = tuple(shared[sensor.name] for sensor in self.sensors)
+        return eqx.tree_at(lambda model: (model.mechanism, model.sensors), self, (mechanism, sensors))
 
     @property
     def forcing(self) -> Forcing:
@@ -136,13 +129,14 @@ class EstimationModel(eqx.Module):
         ]
         return jnp.stack(rates) if rates else jnp.zeros(0)
 
-    def graph(self, x: Float[Array, "steps nx"], data: StepData) -> TimeGraph:
+    def graph(self, x: Unknowns, data: StepData) -> TimeGraph:
         """The graph over the steps of `data`; the size of the noise is that near x."""
-        return self.over(self.rows(x, data))
+        return self.over(self.at(x.globals).rows(x.steps, data))
 
     def over(self, rows: Rows) -> TimeGraph:
         """The graph over steps with these rows."""
         forcing = self.forcing
+        late = {place.name for place in self.free.places}
         names, ones = ("q", "dq", "u"), Noise.sigma(1.0)
         known = [Factor(chart_prior, names, ones, name="start")]
         for k, (sensor, delay, at_steps) in enumerate(zip(self.sensors, self.delays, self.at_steps, strict=True)):
@@ -153,26 +147,17 @@ class EstimationModel(eqx.Module):
                     names,
                     Noise.sigma(jnp.tile(sensor.noise_sigma(), slots)),
                     "step" if at_steps else "interval",
-                    data=(sensor, forcing, delay),
-                    globals=tuple(f"{sensor.name}.{key}" for key in sorted(sensor.unknowns)),
+                    data=(forcing, delay if f"{sensor.name}.delay" in late else None),
+                    shared=(sensor.name,),
                     loss=sensor.loss,
                     group=sensor.rows,
                     name=sensor.name,
                 )
             )
-        for name, _, value, sigma in self._calibration:
-            known.append(
-                Factor(
-                    _calibration_prior,
-                    (),
-                    Noise.sigma(sigma.ravel()),
-                    "global",
-                    data=value.ravel(),
-                    globals=(name,),
-                    name=name,
-                )
-            )
-        return self.trajectory.graph(tuple(known), None, rows.times, self.global_sizes).with_rows(rows)
+        if self.free.size:
+            prior = Noise.sigma(self.free.sigma)
+            known.append(Factor(prior_of_unknowns, (), prior, "global", data=self.free.value, theta=True))
+        return self.trajectory.graph(tuple(known), None, rows.times, self.shared, self.free).with_rows(rows)
 
     def rows(self, x: Float[Array, "*steps nx"], data: StepData) -> Rows:
         """What varies with time in the graph."""
@@ -183,7 +168,7 @@ class EstimationModel(eqx.Module):
         varying = [((T, data.commands), data.linked * W), ((C, data.prior), data.prior_weights)]
         for samples in data.samples:
             varying.append(((samples.values, samples.fractions, data.commands), samples.mask.ravel()))
-        return Rows(data.times, (*varying, *(((None, None),) * len(self._calibration))))
+        return Rows(data.times, (*varying, *(((None, None),) * bool(self.free.size))))
 
     def _process(self, x, t) -> tuple[Float[Array, "dof nv"], Float[Array, "rows rows"]]:
         """(T, whitening matrix of `transition`) near x."""
@@ -224,6 +209,24 @@ class EstimationModel(eqx.Module):
         n, nv = self.mechanism.n, self.mechanism.nv
         return self.forcing.motion(self.mechanism, x[:n], x[n : n + nv], t, x[n + nv :], commands)
 
+    def tangents(self, x: Float[Array, " nx"], theta: Float[Array, " p"], t: Scalar) -> Float[Array, "nx columns"]:
+        """∂x/∂δ of a step, and where θ moves the constraints ∂x/∂θ behind it."""
+        return self.chart.tangent(self.at(theta).mechanism, x, t, slopes(self.free, self.mechanism, theta))
+
+    def along(
+        self,
+        theta: Float[Array, " p"],
+        x: Float[Array, " nx"],
+        E: Float[Array, "nx columns"],
+        function: Callable[["EstimationModel", Array], PyTree],
+    ) -> tuple[PyTree, PyTree]:
+        """function(model of θ, x) and its derivatives by the columns of E, ∂x/∂δ or (∂x/∂δ, ∂x/∂θ); these go last."""
+        if E.shape[1] == self.local_size:
+            value, push = jax.linearize(lambda x: function(self.at(theta), x), x)
+            return value, jax.vmap(push, 1, -1)(E)
+        value, push = jax.linearize(lambda theta, x: function(self.at(theta), x), theta, x)
+        return value, jax.vmap(push, (1, 1), -1)(jnp.eye(theta.shape[0], E.shape[1], self.local_size), E)
+
     def advance(self, steps: Float[Array, "2 nx"], data: StepData) -> tuple[Float[Array, " nx"], Rows]:
         """Start value and rows of the step after these, which is the first one of a motion where it is not linked."""
         x = self.next_step(steps[-1], data.times - self.dt, data.commands)
@@ -256,7 +259,3 @@ class EstimationModel(eqx.Module):
     def local_size(self) -> int:
         """Local coordinates of x."""
         return self.chart.local_size(self.mechanism, self.step_size)
-
-
-def _calibration_prior(at: Instant) -> Float[Array, " rows"]:
-    return jnp.concatenate([jnp.ravel(value) for value in at.theta.values()]) - at.data

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.dynamics.transitions import TRANSITIONS
 from fgmbs.errors import ArgumentError, Status
-from fgmbs.graph import Look, Unknowns
+from fgmbs.graph import Look, Unknowns, of_mechanism, rebuilt
 from fgmbs.inputs import commands as commands_of
 from fgmbs.problems import estimation_account as accounts
 from fgmbs.problems import estimation_data as grids
@@ -24,6 +24,7 @@ from fgmbs.problems.estimation_arguments import (
     nominal_delays,
 )
 from fgmbs.problems.estimation_graph import EstimationModel, StepData
+from fgmbs.problems.estimation_unknowns import freed_model
 from fgmbs.problems.first_state import best_start, candidate_poses
 from fgmbs.problems.noise_sizes import Search, to_be_found, with_first_sizes
 from fgmbs.problems.online import OnlineEstimate, OnlineEstimator
@@ -31,8 +32,8 @@ from fgmbs.problems.simulation import worst
 from fgmbs.problems.smoothed_motion import Branch, SmoothedMotion
 from fgmbs.problems.window import begin, follow
 from fgmbs.recordings.recording import Recording
-from fgmbs.sensors.base import AbstractSensor
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.unknowns import Place
 
 _ITERATIONS = 10
 """Of Levenberg–Marquardt between two looks at the keyboard."""
@@ -41,7 +42,7 @@ _STEP = 1e-4
 _GUESS = 0.1
 """Relative step that a first guess of the motion does not care to look at again."""
 _HELD = 1e-3
-"""Standard deviation of calibration numbers while the start is looked for, relative to that of their priors."""
+"""Standard deviation of unknown numbers while the start is looked for, relative to that of their priors."""
 _ROUNDS = 20
 _SETTLED, _NEARLY = 1e-5, 1e-3
 """Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found; this also
@@ -96,6 +97,7 @@ def build(
         raise ArgumentError("recording: expected at least one; found none")
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
+    mechanism, sensors, free = freed_model(mechanism, sensors)
     found = to_be_found(inputs) | (frozenset(s.name for s in sensors) if weights == "auto" else frozenset())
     chart = chosen_coordinates(mechanism, independent)
     mechanism = mechanism.evaluated()
@@ -110,7 +112,7 @@ def build(
         for one, g in zip(recordings, steps, strict=True)
     ]
     at_steps = [
-        all(part.on_steps for part in of_sensor) and "delay" not in sensor.unknowns
+        all(part.on_steps for part in of_sensor) and f"{sensor.name}.delay" not in free.names
         for sensor, of_sensor in zip(sensors, zip(*channels, strict=True), strict=True)
     ]
     if not all(at_steps):
@@ -121,7 +123,7 @@ def build(
         ]
     slots = [max(1, *(part.slots for part in of_sensor)) for of_sensor in zip(*channels, strict=True)]
     dt = jnp.asarray(steps[0].dt, dtype=float)
-    model = EstimationModel(mechanism, sensors, inputs, dt, chart, delays, tuple(at_steps), transition)
+    model = EstimationModel(mechanism, sensors, inputs, free, dt, chart, delays, tuple(at_steps), transition)
     samples = [
         [grids.samples(part, g.steps, count) for part, count in zip(parts, slots, strict=True)]
         for parts, g in zip(channels, steps, strict=True)
@@ -148,10 +150,13 @@ class Solution:
         self.history: list[float] = []
         self.branches: tuple[Branch, ...] = ()
         self.blind = False
+        self.told: tuple[Array, ...] = ()  # of θ; see `checked_findable`
 
     def begin(self, starts: Sequence[Start], tell: Progress) -> None:
         """Finds where each recording began and follows it step by step."""
         guess, priors, weights, first = [], self.data.prior, self.data.prior_weights, 0
+        # A mechanism that is free to become any other follows whatever the first samples say.
+        model = _held(self.model, of_mechanism)
         for number, (start, steps) in enumerate(zip(starts, self.grids, strict=True)):
             data = _part(self.data, first, steps.steps, grids.padded_steps(steps.steps))
             x = start.x
@@ -160,7 +165,7 @@ class Solution:
                 x, branches = self._search(start, data, steps.steps)
                 self.branches = branches if number == 0 else self.branches
             tell("following", 0, math.nan)
-            state, seen = _follow(self.model, x, start.sigma, data, jnp.asarray(steps.steps))
+            state, seen = _follow(model, x, start.sigma, data, jnp.asarray(steps.steps))
             guess.append(seen.newest[: steps.steps])
             priors = priors.at[first].set(x)
             weights = weights.at[first].set(1 / start.sigma)
@@ -171,12 +176,12 @@ class Solution:
         pad = self.data.times.shape[0] - first
         guess = jnp.concatenate([guess, jnp.broadcast_to(guess[-1], (pad, guess.shape[1]))])
         self.data = self.data._replace(prior=priors.at[first:].set(guess[first:]), prior_weights=weights)
-        self.x = Unknowns(guess, jnp.where(jnp.isfinite(calibration), calibration, self.model.calibration[0]))
+        self.x = Unknowns(guess, jnp.where(jnp.isfinite(calibration), calibration, self.model.free.value))
 
     def _search(self, start: Start, data: StepData, steps: int):
         """The start that the first samples agree with best; more of them are looked at until they tell."""
         # A calibration that is free to go anywhere makes any start fit.
-        model, mechanism = _calibrated(self.model), self.model.mechanism
+        model, mechanism = _held(self.model, lambda place: not place.name.endswith(".bias")), self.model.mechanism
         rest = jnp.zeros(model.step_size - mechanism.n)
 
         def attempt(q, count):
@@ -224,7 +229,7 @@ class Solution:
         total = self.data.times.shape[0]
         steps, covariance = (np.concatenate([a, np.repeat(a[-1:], total - T, axis=0)]) for a in (steps, covariance))
         self.grids = (self.grids[0]._replace(steps=T),)
-        self.x = Unknowns(jnp.asarray(steps), jnp.asarray(last.calibration))
+        self.x = Unknowns(jnp.asarray(steps), self.model.free.theta(jnp.asarray(last.unknowns)))
         self.lag_covariance = jnp.asarray(covariance)
         self.step_status = left.status
         self.status = worst(self.step_status)
@@ -234,13 +239,8 @@ class Solution:
 
     def lateness(self) -> Float[np.ndarray, " sensors"]:
         """Delays of the sensors as they are known now [s]."""
-        found, place = {}, 0
         assert self.x is not None
-        for name, size in self.model.global_sizes:
-            found[name] = float(self.x.globals[place])
-            place += size
-        pairs = zip(self.model.sensors, np.asarray(self.model.delays), strict=True)
-        return np.array([found.get(f"{sensor.name}.delay", delay) for sensor, delay in pairs])
+        return np.asarray(nominal_delays(self.model.at(self.x.globals).sensors))
 
     def place_again(self, problem: Problem) -> None:
         """The same problem with its samples in other places; sizes of noise stay as they were found."""
@@ -294,17 +294,16 @@ class Solution:
         if self.lag_covariance is not None:
             account = accounts.with_covariance(model, x, data, account, self.lag_covariance)
         self.blind = not accounts.sees(model, account)
+        self.told = x.globals, account.influence, account.information
         T = sum(g.steps for g in self.grids)
         n, nv = model.mechanism.n, model.mechanism.nv
         steps = x.steps[:T]
         numbers = np.repeat(np.arange(len(self.grids)), [g.steps for g in self.grids])
-        names, places = [name for name, _ in model.global_sizes], []
-        for _, size in model.global_sizes:
-            places.append(slice(sum(p.stop - p.start for p in places), sum(p.stop - p.start for p in places) + size))
-        sigma = jnp.sqrt(jnp.diag(account.globals_covariance))
+        free = model.free
+        sigma = free.deviations(x.globals, jnp.sqrt(jnp.diag(account.globals_covariance)))
         return SmoothedMotion(
-            mechanism=model.mechanism,
-            sensors=model.sensors,
+            mechanism=rebuilt(free, (model.mechanism, model.shared), x.globals)[0].bare(),
+            sensors=tuple(free.put_back((model.mechanism, model.shared))[1][sensor.name] for sensor in model.sensors),
             inputs=model.inputs,
             t=data.times[:T],
             recording=jnp.asarray(numbers),
@@ -318,8 +317,9 @@ class Solution:
             local_covariance=account.covariance[:T],
             ddq_std=account.ddq_std[:T],
             lambda_std=account.lambda_std[:T],
-            calibration={name: x.globals[place] for name, place in zip(names, places, strict=True)},
-            calibration_std={name: sigma[place] for name, place in zip(names, places, strict=True)},
+            unknowns=free.named(free.values(x.globals)),
+            unknowns_std=free.named(sigma),
+            free=free,
             status=self.status,
             step_status=self.step_status,
             iterations=jnp.asarray(self.iterations),
@@ -331,15 +331,14 @@ class Solution:
         )
 
 
-def _calibrated(model: EstimationModel) -> EstimationModel:
-    """The model with all unknown calibration numbers but offsets held at what is expected of them."""
-
-    def held(sensor: AbstractSensor) -> AbstractSensor:
-        keys = [key for key in sensor.unknowns if key != "bias"]
-        where = lambda sensor: [sensor.channel.unknowns[key].sigma for key in keys]  # noqa: E731
-        return eqx.tree_at(where, sensor, replace_fn=lambda sigma: _HELD * sigma) if keys else sensor
-
-    return eqx.tree_at(lambda model: model.sensors, model, tuple(held(sensor) for sensor in model.sensors))
+def _held(model: EstimationModel, which: Callable[[Place], bool]) -> EstimationModel:
+    """The model with some unknown numbers held at what is expected of them."""
+    free = model.free
+    held = np.concatenate([np.zeros(0, bool), *(np.full(place.size, which(place)) for place in free.places)])
+    size = jnp.where(free.logs | (free.value == 0), 1.0, jnp.abs(free.value))
+    sigma = jnp.where(jnp.isfinite(free.sigma), free.sigma, size)
+    sigma = jnp.where(held, _HELD * sigma, free.sigma)
+    return eqx.tree_at(lambda model: model.free.sigma, model, sigma)
 
 
 def _finite(steps: Float[Array, "steps nx"]) -> Float[Array, "steps nx"]:
@@ -371,7 +370,7 @@ def _follow(model: EstimationModel, x, sigma, data: StepData, count):
 def _improve(model: EstimationModel, x: Unknowns, data: StepData):
     """Some iterations with the weights that belong to x."""
     solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=_STEP)
-    x, state = solver.run(x, model.graph(x.steps, data))
+    x, state = solver.run(x, model.graph(x, data))
     return x, state.status, state.iter_num, state.history, state.look, state.predicted
 
 

@@ -19,7 +19,7 @@ from fgmbs.kinematics.assembly import closed, unit_rows
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import coordinate_index, finite_number, listed
 from fgmbs.kinematics.pseudo_inverse import rank_limit
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
@@ -167,7 +167,7 @@ def _freedom(mechanism, q, t, followed) -> int:
 
 @eqx.filter_jit
 def _rows(mechanism, q, t, followed):
-    return Closure(followed).jacobian(mechanism.evaluated(), q, t)
+    return Closure(followed).jacobian(prepared(mechanism), q, t)
 
 
 def out_of_reach(
@@ -184,7 +184,7 @@ def _distance(mechanism, q, t, followed, y):
         Factor(position_constraint, ("q",), Noise.sigma(_TIGHT)),
         Factor(tracking_selected, ("q",), Noise.sigma(1.0), series=y[None], data=B),
     )
-    graph = TimeGraph(mechanism.evaluated(), factors, (("q", mechanism.n),), t[None], jnp.ones((), q.dtype))
+    graph = TimeGraph(prepared(mechanism), factors, (("q", mechanism.n),), t[None], jnp.ones((), q.dtype))
     solver = LevenbergMarquardt(maxiter=100, damping=1e-3)
     x, _ = solver.run(graph.pack({"q": q[None]}), graph)
     return jnp.linalg.norm(B @ x.steps[0] - y)

@@ -13,7 +13,7 @@ from fgmbs.errors import AssemblyError
 from fgmbs.kinematics import assemble
 from fgmbs.kinematics.assembly import is_proper
 from fgmbs.kinematics.closure import Closure
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.smoothed_motion import Branch
 from fgmbs.typing import Coordinates
 
@@ -58,7 +58,7 @@ def _distances(mechanism: AbstractMechanism, q: Coordinates, others: Float[Array
 @eqx.filter_jit
 def _close(mechanism: AbstractMechanism, throws: Float[Array, "guesses nv"]):
     """The drawing, thrown and led onto the constraints, and which of these guesses got there."""
-    mechanism = mechanism.evaluated()
+    mechanism = prepared(mechanism)
     zero = jnp.zeros((), throws.dtype)
 
     def one(throw):

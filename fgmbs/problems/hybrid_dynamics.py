@@ -12,7 +12,7 @@ from fgmbs.dynamics.drive import Drive
 from fgmbs.errors import ArgumentError, Interrupted, Status
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import given_arrays, listed
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.curves import force_curve, motion_curve
 from fgmbs.problems.desired import (
     Desired,
@@ -166,7 +166,7 @@ def _driven(
     mechanism, motors, wanted: DesiredMotion | None, outside: Outside, rule, t, marched: Marched, status
 ) -> DrivenMotion:
     """The steps of a simulation as a driven motion."""
-    mechanism = mechanism.evaluated()
+    mechanism = prepared(mechanism)
     (q, dq, _), iterations, step_status = marched
     t = t[: q.shape[0]]
     if wanted is not None:

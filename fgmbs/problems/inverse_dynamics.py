@@ -12,7 +12,7 @@ from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import listed
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.desired import Desired, DesiredMotion, desired_motion
 from fgmbs.problems.determined_motion import determined_motion, staged_motion
 from fgmbs.problems.driven_motion import DrivenMotion, driven_motion
@@ -120,7 +120,7 @@ def _weighted(
     found: WeightedTracking,
 ) -> DrivenMotion:
     """The result of weighted tracking as a driven motion."""
-    mechanism, t = mechanism.evaluated(), wanted.t
+    mechanism, t = prepared(mechanism), wanted.t
     forcing = Forcing(tuple(motor.name for motor in motors), (), jnp.ones(len(motors)))
     lambda_ = jax.vmap(lambda *row: forcing.motion(mechanism, *row, jnp.zeros(0))[1])(found.q, found.dq, t, found.u)
     return driven_motion(

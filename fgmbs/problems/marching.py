@@ -15,7 +15,7 @@ from fgmbs.dynamics.stepping import Known, Step, Stepper
 from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.errors import Status
 from fgmbs.kinematics.closure import Closure
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.one_kernel import one_kernel
 from fgmbs.problems.motors import Motor
 from fgmbs.typing import Coordinates, Scalar, Velocities
@@ -153,14 +153,14 @@ def in_chunks(
 @eqx.filter_jit
 def _begin(mechanism, rule, outside: Outside, q, dq, t0, dt):
     """(first step, change of the accelerations): the state of `_advance`."""
-    stepper = outside.stepper(mechanism.evaluated(), rule)
+    stepper = outside.stepper(prepared(mechanism), rule)
     return stepper.start(q, dq, t0, outside.known(t0 + _ASIDE * dt)), jnp.zeros_like(dq)
 
 
 @eqx.filter_jit
 def _advance(mechanism, rule, outside: Outside, state, t0, dt, begin, steps: int):
     """The state moved on by some steps, and these."""
-    return _take(mechanism.evaluated(), rule, outside, state, t0, dt, begin, steps)
+    return _take(prepared(mechanism), rule, outside, state, t0, dt, begin, steps)
 
 
 @one_kernel

@@ -11,13 +11,19 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError
-from fgmbs.graph import Unknowns
+from fgmbs.graph import Unknowns, of_mechanism
 from fgmbs.inputs import AbstractInput
 from fgmbs.kinematics.names import listed
 from fgmbs.linear import METHODS
-from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.estimation_arguments import checked_inputs, checked_sensors, chosen_coordinates, nominal_delays
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.problems.estimation_arguments import (
+    checked_inputs,
+    checked_sensors,
+    chosen_coordinates,
+    nominal_delays,
+)
 from fgmbs.problems.estimation_graph import EstimationModel, Samples, StepData
+from fgmbs.problems.estimation_unknowns import freed_model
 from fgmbs.problems.noise_sizes import with_first_sizes
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.encoder import Encoder
@@ -60,8 +66,8 @@ class Observability:
     """Standard deviations with the sensors."""
     blind_std: Float[np.ndarray, "steps names"]
     """The same if nothing was known but the size of the mechanism."""
-    calibration: Mapping[str, float]
-    """Standard deviation of each unknown calibration number, as a share of that of its prior."""
+    unknowns: Mapping[str, float]
+    """Standard deviation of each unknown number of mechanism and sensors, as a share of that of its prior."""
     candidates: tuple[Candidate, ...]
     """Other sensors, the most useful first."""
 
@@ -107,7 +113,7 @@ class Observability:
             if np.isfinite(share).any()
         ]
         lines.append(f"least well known, as a share of what is unknown without sensors: {', '.join(worst)}")
-        for name, share in self.calibration.items():
+        for name, share in self.unknowns.items():
             if share > _UNSEEN:
                 lines.append(f"{name} cannot be told from this motion: {share:.0%} of its prior uncertainty is left")
         if self.candidates:
@@ -161,12 +167,13 @@ def observability(
         if name not in [sensor.name for sensor in every]:
             raise ArgumentError(f"rates: expected names of sensors; found {name!r}")
 
-    mechanism = mechanism.evaluated()
+    mechanism, every, free = freed_model(mechanism, every)
+    mechanism = prepared(mechanism)
     chart = chosen_coordinates(mechanism, None)
     dt = jnp.asarray(t[1] - t[0], dtype=float)
-    at_steps = tuple("delay" not in sensor.unknowns for sensor in every)
+    at_steps = tuple(f"{sensor.name}.delay" not in free.names for sensor in every)
     inputs = with_first_sizes(mechanism, inputs)
-    model = EstimationModel(mechanism, every, inputs, dt, chart, nominal_delays(every), at_steps)
+    model = EstimationModel(mechanism, every, inputs, free, dt, chart, nominal_delays(every), at_steps)
     steps = jnp.concatenate([q, dq, jnp.zeros((len(t), len(model.wandering)))], axis=1)
     data, masks = _blank(model, steps, t, rates or {}), np.zeros((1 + len(candidates), len(every)))
     masks[:, : len(sensors)] = 1.0
@@ -189,13 +196,13 @@ def observability(
         ranking.append(Candidate(sensor.name, information, names[best], float(median[best])))
     ranking.sort(key=lambda one: -one.information)
     own_sensors = tuple(sensor.name for sensor in sensors)
-    calibration, place = {}, 0
-    for name, size in model.global_sizes:
-        if name.rpartition(".")[0] in own_sensors:
-            share = own.calibration_std[place : place + size] / model.calibration[1][place : place + size]
-            calibration[name] = float(jnp.max(share))
-        place += size
-    return Observability(names, t, np.asarray(own.std), blind, calibration, tuple(ranking))
+    shares = free.named(own.unknowns_std / free.sigma)
+    unknowns = {
+        place.name: float(jnp.max(shares[place.name]))
+        for place in free.places
+        if of_mechanism(place) or place.path[1].key in own_sensors
+    }
+    return Observability(names, t, np.asarray(own.std), blind, unknowns, tuple(ranking))
 
 
 def candidate_sensors(mechanism: AbstractMechanism) -> list[AbstractSensor]:
@@ -230,26 +237,28 @@ class _Known(eqx.Module):
     std: Float[Array, "steps nx"]
     blind_std: Float[Array, "steps nx"]
     half_log_determinant: Float[Array, ""]
-    calibration_std: Float[Array, " p"]
+    unknowns_std: Float[Array, " p"]
 
 
 @eqx.filter_jit
 def _known(model: EstimationModel, steps, data: StepData, active: Float[Array, " sensors"]) -> _Known:
     samples = tuple(s._replace(mask=s.mask * on) for s, on in zip(data.samples, active, strict=True))
-    graph = model.graph(steps, data._replace(samples=samples))
-    x = Unknowns(steps, model.calibration[0])
+    x = Unknowns(steps, model.free.value)
+    graph = model.graph(x, data._replace(samples=samples))
     system, _ = graph.linearize(x)
     factorization = METHODS["sqrt"](system, *graph.still(x))
     marginals = factorization.marginals()
     E = graph.tangents(x)
     assert E is not None
-    variance = jnp.einsum("kxa,kab,kxb->kx", E, marginals.steps, E)
+    covariance = marginals.with_globals() if model.moves_constraints else marginals.steps
+    variance = jnp.einsum("kxa,kab,kxb->kx", E, covariance, E)
+    E = E[..., : model.local_size]
     dof = model.chart.dof
     sigma = 1 / data.prior_weights[0]
     sigma = sigma.at[dof : 2 * dof].divide(_ANY_SPEED)
     blind = jnp.sqrt(jnp.einsum("kxa,a->kx", E**2, sigma**2))
-    calibration = jnp.sqrt(jnp.diag(marginals.globals))
-    return _Known(jnp.sqrt(jnp.maximum(variance, 0.0)), blind, factorization.log_determinant() / 2, calibration)
+    unknowns = jnp.sqrt(jnp.diag(marginals.globals))
+    return _Known(jnp.sqrt(jnp.maximum(variance, 0.0)), blind, factorization.log_determinant() / 2, unknowns)
 
 
 def _blank(model: EstimationModel, steps, t, rates: Mapping[str, float]) -> StepData:

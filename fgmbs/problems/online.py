@@ -17,7 +17,7 @@ from fgmbs.flat import flat, pattern_of
 from fgmbs.inputs import AbstractInput
 from fgmbs.io.expressions import nearest
 from fgmbs.kinematics.names import finite_number
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.estimation_arguments import (
     checked_inputs,
     checked_sensors,
@@ -27,6 +27,7 @@ from fgmbs.problems.estimation_arguments import (
     nominal_delays,
 )
 from fgmbs.problems.estimation_graph import EstimationModel
+from fgmbs.problems.estimation_unknowns import checked_priors, freed_model
 from fgmbs.problems.noise_sizes import to_be_found
 from fgmbs.problems.online_programs import Programs, programs
 from fgmbs.problems.simulation_arguments import Integrator, transition_of
@@ -72,7 +73,7 @@ class OnlineEstimate:
     forces_std = _part("forces_std", "(nu,) [N, N·m]")
     steps = _part("steps", "(window, nx), (q, dq, u) of the window, the oldest first: those know of what came after")
     covariances = _part("covariances", "(window, local, local) of the local coordinates, if the estimator finds them")
-    calibration = _part("calibration", "(p,), calibration numbers in the order of `OnlineEstimator.calibration_names`")
+    unknowns = _part("unknowns", "(p,), unknown numbers in the order of `OnlineEstimator.unknown_names`")
 
     @property
     def status(self) -> Status:
@@ -145,9 +146,9 @@ class OnlineEstimator:
         return tuple(force.name for force in self.model.wandering)
 
     @property
-    def calibration_names(self) -> tuple[str, ...]:
-        """SENSOR.KEY of the calibration numbers that are estimated, one for each number."""
-        return tuple(name for name, size in self.model.global_sizes for _ in range(size))
+    def unknown_names(self) -> tuple[str, ...]:
+        """Names of the unknown numbers of mechanism and sensors, one for each number."""
+        return tuple(place.name for place in self.model.free.places for _ in range(place.size))
 
     def init(
         self,
@@ -276,15 +277,18 @@ def online(
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
     checked_window(window, 1, to_be_found(inputs))
+    mechanism, sensors, free = freed_model(mechanism, sensors)
+    checked_priors(free)
     chart = chosen_coordinates(mechanism, independent)
     model = EstimationModel(
-        mechanism.evaluated(),
+        prepared(mechanism),
         sensors,
         inputs,
+        free,
         jnp.asarray(dt, dtype=float),
         chart,
         nominal_delays(sensors),
-        tuple(not between_steps and "delay" not in sensor.unknowns for sensor in sensors),
+        tuple(not between_steps and f"{sensor.name}.delay" not in free.names for sensor in sensors),
         transition_of(integrator),
     )
     return OnlineEstimator(model, int(window), int(slots))

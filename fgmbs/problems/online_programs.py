@@ -38,9 +38,10 @@ class Programs:
         """(a state, parts of an estimate)."""
         model: EstimationModel = unflat(self.pattern, numbers)
         state = self._first(model, jnp.zeros(model.step_size), jnp.ones(()), jnp.zeros(()), jnp.zeros(()))
-        n, nv, nu, nl, W = model.mechanism.n, model.mechanism.nv, len(model.wandering), model.local_size, self.window
+        n, nv, nu, W = model.mechanism.n, model.mechanism.nv, len(model.wandering), self.window
+        nl = model.local_size + model.moves_constraints * model.free.size
         shapes = dict(t=(), q=(n,), dq=(nv,), ddq=(nv,), forces=(nu,), q_std=(n,), dq_std=(nv,), ddq_std=(nv,))
-        shapes |= dict(forces_std=(nu,), steps=(W, model.step_size), calibration=model.calibration[0].shape)
+        shapes |= dict(forces_std=(nu,), steps=(W, model.step_size), unknowns=model.free.value.shape)
         shapes |= dict(status=(), unused=()) | (dict(covariances=(W, nl, nl)) if self.covariances else {})
         return state, tuple(shapes.items())
 
@@ -65,10 +66,11 @@ class Programs:
         window, newest, unused = _placed(model, window, newest, read)
         window, estimate = take_in(model, window, newest)
 
-        x, cov = estimate.steps[-1], estimate.newest_covariance()
+        x, cov, theta = estimate.steps[-1], estimate.newest_covariance(), estimate.globals
         n, nv = model.mechanism.n, model.mechanism.nv
-        E = model.chart.tangent(model.mechanism, x, t)
-        ddq, push = jax.linearize(lambda x: model.accelerations(x, t, forces[1])[0], x)
+        E = model.tangents(x, theta, t)
+        cov = cov[: E.shape[1], : E.shape[1]]
+        ddq, ddq_tangents = model.along(theta, x, E, lambda model, x: model.accelerations(x, t, forces[1])[0])
         std = _std(E, cov)
         parts = dict(
             t=t,
@@ -78,15 +80,16 @@ class Programs:
             forces=x[n + nv :],
             q_std=std[:n],
             dq_std=std[n : n + nv],
-            ddq_std=_std(jax.vmap(push, 1, 1)(E), cov),
+            ddq_std=_std(ddq_tangents, cov),
             forces_std=std[n + nv :],
             steps=estimate.steps,
-            calibration=estimate.globals,
+            unknowns=model.free.values(theta),
             status=estimate.status._value,
             unused=unused,
         )
         if self.covariances:
-            parts["covariances"] = estimate.marginals().steps
+            marginals = estimate.marginals()
+            parts["covariances"] = marginals.with_globals() if model.moves_constraints else marginals.steps
         return (window, weights), parts
 
 

@@ -18,7 +18,7 @@ from fgmbs.factors.priors import prior
 from fgmbs.graph import Rows, TimeGraph, Unknowns
 from fgmbs.kinematics.names import given_arrays
 from fgmbs.linear import METHODS
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.one_kernel import one_kernel
 from fgmbs.problems.first_pose import assembled_start, is_traced
 from fgmbs.problems.marching import Marched, Outside, in_chunks, march
@@ -137,7 +137,7 @@ def _start(plan: Plan, mechanism, dt, q, dq):
     x = trajectory.state(q, dq, t, nothing, nothing)
     steps, data = [x, x], [_rows(trajectory, x, x, t)]
     for k in range(1, plan.window - 1):
-        x, rows = _next(trajectory, jnp.stack(steps[-2:]), k * dt)
+        x, rows = _next(trajectory, jnp.stack(steps[-2:]), nothing, k * dt)
         steps.append(x)
         data.append(rows)
     solver = LevenbergMarquardt(linear=plan.linear, maxiter=20)
@@ -149,7 +149,7 @@ def _start(plan: Plan, mechanism, dt, q, dq):
 
 def _trajectory(plan: Plan, mechanism, dt) -> Trajectory:
     forcing = Forcing((), (), jnp.zeros(0, dt.dtype))
-    return Trajectory(mechanism.evaluated(), plan.rule, forcing, dt, plan.chart, plan.form)
+    return Trajectory(prepared(mechanism), plan.rule, forcing, dt, plan.chart, plan.form)
 
 
 def _graph(trajectory: Trajectory, q0, dq0, times) -> TimeGraph:
@@ -171,7 +171,7 @@ def _rows(trajectory: Trajectory, before, now, t) -> Rows:
     return Rows(jnp.asarray(t), (*own, (None, None), (None, None)))
 
 
-def _next(trajectory: Trajectory, steps: Float[Array, "2 nx"], t):
+def _next(trajectory: Trajectory, steps: Float[Array, "2 nx"], theta: Float[Array, " 0"], t):
     """Start value of the step at time t, and its data."""
     x = trajectory.predict(steps)
     return x, _rows(trajectory, steps[-1], x, t)

@@ -11,6 +11,7 @@ from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation_arguments import checked_start, checked_window
 from fgmbs.problems.estimation_solution import PLACINGS, Progress, Solution, build
+from fgmbs.problems.estimation_unknowns import checked_findable, checked_priors
 from fgmbs.problems.simulation_arguments import Integrator, transition_of
 from fgmbs.problems.smoothed_motion import SmoothedMotion
 from fgmbs.recordings.recording import Recording
@@ -42,10 +43,10 @@ def smooth(
     integral of spectral densities, so that nothing depends on the time step.
 
     Args:
-        mechanism: The mechanism.
+        mechanism: The mechanism; numbers of it may be `Unknown`, and are found then, lengths and places of points, too.
         recording: What was recorded; several recordings share sensors and their calibration, each has a start of its
             own.
-        sensors: What the signals mean.
+        sensors: What the signals mean; numbers of them may be `Unknown`.
         inputs: Forces that the description of the mechanism does not tell. By default a white `Disturbance` whose
             power is found from the data.
         dt: Time step; by default the interval between samples of the fastest sensor [s].
@@ -64,7 +65,8 @@ def smooth(
         progress: Called with (what is being done, round, cost) from time to time.
 
     Raises:
-        ArgumentError: An argument cannot be meant, a recording lacks a signal, or no sensor sees the motion.
+        ArgumentError: An argument cannot be meant, a recording lacks a signal, no sensor sees the motion, or nothing
+            tells an unknown number.
         AssemblyError: The start cannot be assembled.
         SolveError: The solve failed; its `result` holds the best that was reached.
         Interrupted: Ctrl-C; its `result` holds the best that was reached.
@@ -74,6 +76,7 @@ def smooth(
     starts = checked_start(problem.model, len(problem.steps), start, start_velocities, start_sigma)
     if window is not None:
         checked_window(window, len(problem.steps), found)
+        checked_priors(problem.model.free)
     tell = progress or (lambda *_: None)
     solution = Solution(problem, found)
     try:
@@ -96,6 +99,7 @@ def smooth(
     if solution.blind:
         names = listed(sensor.name for sensor in result.sensors)
         raise ArgumentError(f"sensors: nothing is observable: what {names} read does not depend on the motion")
+    checked_findable(result.free, *solution.told)
     if throw:
         result.check()
     return result

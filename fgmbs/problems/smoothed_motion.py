@@ -12,9 +12,11 @@ from jaxtyping import Array, Float, Int
 from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError, Status
+from fgmbs.graph import has_mechanism, rebuilt
 from fgmbs.inputs import AbstractInput, commands, wandering
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.unknowns import Free, Unknown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +84,7 @@ class SmoothedMotion(eqx.Module):
     """
 
     mechanism: AbstractMechanism
+    """With the estimates of its unknown numbers."""
     sensors: tuple[AbstractSensor, ...]
     inputs: tuple[AbstractInput, ...]
     """With the sizes that were used or found."""
@@ -100,15 +103,18 @@ class SmoothedMotion(eqx.Module):
     """Unknown forces with a memory [N, N·m]."""
     commands: Float[Array, "steps nc"]
     """Known forces [N, N·m]."""
-    tangents: Float[Array, "steps nx local"]
-    """∂(q, dq, u)/∂δ, δ the local coordinates, nx = n + nv + nu …"""
-    local_covariance: Float[Array, "steps local local"]
+    tangents: Float[Array, "steps nx columns"]
+    """∂(q, dq, u)/∂δ, δ the local coordinates, nx = n + nv + nu; where numbers of the mechanism are unknown also
+    ∂(q, dq, u)/∂θ, θ all unknown numbers, logarithms of positive ones …"""
+    local_covariance: Float[Array, "steps columns columns"]
     """… and the covariance of these."""
     ddq_std: Float[Array, "steps nv"]
     lambda_std: Float[Array, "steps m"]
-    calibration: dict[str, Array]
-    """Estimated calibration numbers by SENSOR.KEY."""
-    calibration_std: dict[str, Array]
+    unknowns: dict[str, Array]
+    """Estimates of the unknown numbers, by the name of the parameter of the mechanism or SENSOR.ATTRIBUTE."""
+    unknowns_std: dict[str, Array]
+    free: Free
+    """Which numbers of mechanism and sensors are unknown, and what was known of them before."""
     status: Status
     step_status: Status | None
     """Of every step, where they were solved one by one."""
@@ -120,6 +126,11 @@ class SmoothedMotion(eqx.Module):
     """Starts that were tried, the best first; none where the start was given."""
     notes: tuple[str, ...] = eqx.field(static=True)
     """What was dropped, assumed or found on the way, in words."""
+
+    @property
+    def priors(self) -> dict[str, Unknown]:
+        """What was known of the unknown numbers before, by name."""
+        return self.free.priors()
 
     @property
     def force_names(self) -> tuple[str, ...]:
@@ -214,16 +225,21 @@ def _joint_forces(motion: SmoothedMotion):
     select = select.reshape(len(mechanism.actuator_names), len(forcing))
     n, nv = motion.q.shape[1], motion.dq.shape[1]
 
-    def at_step(t, q, dq, u, c, E, cov):
-        def pins(x):
-            q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
-            applied = force_directions(mechanism, q, t, forcing) @ jnp.concatenate([u, c])
-            ddq, lambda_ = acceleration(mechanism, q, dq, t, applied)
-            return mechanism.joint_forces(q, dq, ddq, lambda_, t, select @ jnp.concatenate([u, c]))
+    theta = motion.free.theta(jnp.concatenate([jnp.zeros(0), *map(jnp.ravel, motion.unknowns.values())]))
+    columns = motion.tangents.shape[2]
+    along_theta = jnp.eye(theta.size, columns, columns - theta.size) * has_mechanism(motion.free)
 
-        x = jnp.concatenate([q, dq, u])
-        J = jax.vmap(lambda e: jax.jvp(pins, (x,), (e,))[1], 1, -1)(E)
-        return pins(x), jnp.sqrt(jnp.maximum(jnp.einsum("pia,ab,pib->pi", J, cov, J), 0.0))
+    def at_step(t, q, dq, u, c, E, cov):
+        def pins(theta, x):
+            moved, _ = rebuilt(motion.free, (mechanism, {}), theta)
+            q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
+            applied = force_directions(moved, q, t, forcing) @ jnp.concatenate([u, c])
+            ddq, lambda_ = acceleration(moved, q, dq, t, applied)
+            return moved.joint_forces(q, dq, ddq, lambda_, t, select @ jnp.concatenate([u, c]))
+
+        value, push = jax.linearize(pins, theta, jnp.concatenate([q, dq, u]))
+        J = jax.vmap(push, (1, 1), -1)(along_theta, E)
+        return value, jnp.sqrt(jnp.maximum(jnp.einsum("pia,ab,pib->pi", J, cov, J), 0.0))
 
     rows = (motion.t, motion.q, motion.dq, motion.forces, motion.commands, motion.tangents, motion.local_covariance)
     return jax.vmap(at_step)(*rows)

@@ -8,12 +8,13 @@ known joins it as factors: priors, tracking, measurements. How steps hold the co
 "independent": x = (q, q̇, q̈, z, ż, z̈, u), soft constraints and independent coordinates z = B q. Fig. 3.
 """
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.transitions import AbstractTransition, Trapezoidal
@@ -32,6 +33,7 @@ from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kkt import kkt_inverse
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
+from fgmbs.unknowns import Free
 
 Form = Literal["chart", "dependent", "independent"]
 
@@ -75,7 +77,8 @@ class Trajectory(eqx.Module):
         known: tuple[Factor, ...],
         tight: Tightness | None,
         times: Float[Array, " steps"],
-        global_sizes: tuple[tuple[str, int], ...] = (),
+        shared: Mapping[str, PyTree] | None = None,
+        free: Free | None = None,
     ) -> TimeGraph:
         """The graph with factors of what is known behind its own, which still lack their series; see `rows`.
 
@@ -83,11 +86,13 @@ class Trajectory(eqx.Module):
             known: Factors of what is known.
             tight: Standard deviations of soft constraints, dynamics and rules; noise of a transition: its rows.
             times: Of all steps [s].
-            global_sizes: Names and sizes of global parameters.
+            shared: What factors of what is known read besides the mechanism.
+            free: Unknown leaves of (mechanism, shared).
         """
         chart = self.chart if self.form == "chart" else None
         factors = (*self._own(tight), *known)
-        return TimeGraph(self.mechanism, factors, self.sizes, times, self.dt, global_sizes, chart)
+        free = Free() if free is None else free
+        return TimeGraph(self.mechanism, factors, self.sizes, times, self.dt, dict(shared or {}), free, chart)
 
     def _own(self, tight: Tightness | None) -> tuple[Factor, ...]:
         """Constraints, dynamics, integration."""

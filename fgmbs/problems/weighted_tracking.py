@@ -18,7 +18,7 @@ from fgmbs.graph import Rows, TimeGraph, Unknowns
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kkt import kkt_inverse
 from fgmbs.linear import METHODS
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.trajectory import Tightness, Trajectory
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.typing import Scalar
@@ -164,7 +164,7 @@ def _check_sizes(mechanism, times, followed, desired, start, nu):
 
 @eqx.filter_jit
 def _solve(mechanism, motors, t, followed, y, sigma, start, effort, smoothness, rates, tight, linear, covariance):
-    mechanism = mechanism.evaluated()
+    mechanism = prepared(mechanism)
     tight = tight * _least_displacement(mechanism, motors, t, start, sigma, effort, smoothness)
     graph = _graph(mechanism, motors, t, followed, y, tight, sigma, start, effort, smoothness, rates)
     x = graph.pack(start._asdict())

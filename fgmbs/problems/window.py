@@ -36,7 +36,7 @@ def begin(model: EstimationModel, window: int, x: Float[Array, " nx"], data: Ste
     times = data.times - model.dt * jnp.arange(window - 1, 0, -1)
     blank = blank._replace(times=times, prior=steps[1:], prior_weights=jnp.ones_like(blank.prior_weights))
     rows = model.rows(steps[1:], blank)
-    return _smoother(model, rows).init(steps, rows, model.calibration[0])
+    return _smoother(model, rows).init(steps, rows, model.free.value)
 
 
 def take_in(
@@ -68,4 +68,8 @@ def follow(
 
 def _smoother(model: EstimationModel, rows: Rows, tol: float = _TOLERANCE) -> FixedLagSmoother:
     solver = LevenbergMarquardt(linear="sqrt", tol=tol, holds_factor=True)
-    return FixedLagSmoother(model.over(rows), solver, "marginal", model.advance)
+
+    def advance(steps, theta, data):
+        return model.at(theta).advance(steps, data)
+
+    return FixedLagSmoother(model.over(rows), solver, "marginal", advance)

@@ -31,7 +31,7 @@ UNDECIDED = 5.0
 
 def doubts(dataset: "xr.Dataset") -> list[str]:
     """Everything about an estimate that does not fit, or that the data do not tell; empty if there is nothing."""
-    parts = (_solution, _groups, _sensors, _calibration, _bands, _start)
+    parts = (_solution, _groups, _sensors, _unknowns, _bands, _start)
     return [text for part in parts for text in part(dataset)]
 
 
@@ -86,11 +86,15 @@ def _sensors(dataset: "xr.Dataset") -> Iterator[str]:
             yield f"{name}: {far} samples are farther than {FAR:g} σ; a robust loss would keep them from pulling"
 
 
-def _calibration(dataset: "xr.Dataset") -> Iterator[str]:
-    if "calibration" in dataset.dims:
-        std, prior = dataset["calibration_std"].values, dataset["calibration_prior_std"].values
-        for name in dataset.calibration.values[std > _NOTHING_LEARNT * prior]:
+def _unknowns(dataset: "xr.Dataset") -> Iterator[str]:
+    if "unknown" in dataset.dims:
+        std, prior = dataset["unknown_std"].values, dataset["unknown_prior_std"].values
+        for name in dataset.unknown.values[std > _NOTHING_LEARNT * prior]:
             yield f"{name}: the data say nothing about it; it is what was assumed before"
+        value = dataset["unknown_value"].values
+        for side, where in (("lower", np.less_equal), ("upper", np.greater_equal)):
+            for name in dataset.unknown.values[where(value, dataset[f"unknown_{side}"].values)]:
+                yield f"{name}: it ended on its {side} bound; its standard deviation does not know of that"
 
 
 def _bands(dataset: "xr.Dataset") -> Iterator[str]:

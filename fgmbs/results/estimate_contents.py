@@ -1,4 +1,4 @@
-"""What a dataset of an estimate holds: motion and forces with their bands, sensors, residual groups, calibration."""
+"""What a dataset of an estimate holds: motion and forces with their bands, sensors, residuals, unknown numbers."""
 
 import json
 import re
@@ -20,12 +20,11 @@ from fgmbs.results.contents import (
     per_second,
     worst_text,
 )
-from fgmbs.sensors.base import AbstractSensor
 
 
 def estimate(motion: SmoothedMotion) -> Contents:
     """Everything that an estimate tells; standard deviations are named as what they belong to, with `_std`."""
-    parts = [_motion(motion), _forces(motion), _groups(motion), _sensors(motion), _calibration(motion), _start(motion)]
+    parts = [_motion(motion), _forces(motion), _groups(motion), _sensors(motion), _unknowns(motion), _start(motion)]
     attrs = {
         "status": worst_text(motion.status),
         "notes": json.dumps(motion.notes, ensure_ascii=False),
@@ -154,36 +153,42 @@ def _sensors(motion: SmoothedMotion) -> Contents:
     return Contents(variables, {**coordinates, "sensor": names, "sensor_key": ("sensor", keys)}, {})
 
 
-def _calibration(motion: SmoothedMotion) -> Contents:
+def _unknowns(motion: SmoothedMotion) -> Contents:
     names, units, columns = [], [], []
-    for sensor in motion.sensors:
-        for key, unknown in sorted(sensor.unknowns.items()):
-            name = f"{sensor.name}.{key}"
-            value, std = (np.ravel(numbers[name]) for numbers in (motion.calibration, motion.calibration_std))
-            prior, sigma = (np.broadcast_to(np.ravel(leaf), value.shape) for leaf in (unknown.value, unknown.sigma))
-            names += [f"{name}[{k}]" for k in range(value.size)] if value.size > 1 else [name]
-            units += [_calibration_unit(sensor, key, k) for k in range(value.size)]
-            columns.append(np.stack([value, std, prior, sigma]))
+    for name, unknown in motion.priors.items():
+        prior_std = unknown.sigma * unknown.value if unknown.log else unknown.sigma
+        bounds = unknown.lower, unknown.upper
+        leaves = (motion.unknowns[name], motion.unknowns_std[name], unknown.value, prior_std, *bounds)
+        value, *_ = numbers = [np.ravel(leaf) for leaf in leaves]
+        names += [f"{name}[{k}]" for k in range(value.size)] if value.size > 1 else [name]
+        units += [_unit(motion, name, k) for k in range(value.size)]
+        columns.append(np.stack(numbers))
     if not names:
         return Contents({}, {}, {})
-    value, std, prior, sigma = np.concatenate(columns, axis=1)
-    told = "of the unit `calibration_unit`"
+    value, std, prior, sigma, lower, upper = np.concatenate(columns, axis=1)
+    told = "of the unit `unknown_unit`"
     return Contents(
         {
-            "calibration_value": ("calibration", value, attributes("estimated calibration numbers", told)),
-            "calibration_std": ("calibration", std, attributes("their standard deviations", told)),
-            "calibration_prior": ("calibration", prior, attributes("what was known before", told)),
-            "calibration_prior_std": ("calibration", sigma, attributes("and its standard deviations", told)),
+            "unknown_value": ("unknown", value, attributes("estimated numbers of mechanism and sensors", told)),
+            "unknown_std": ("unknown", std, attributes("their standard deviations", told)),
+            "unknown_prior": ("unknown", prior, attributes("what was known before", told)),
+            "unknown_prior_std": ("unknown", sigma, attributes("and its standard deviations", told)),
+            "unknown_lower": ("unknown", lower, attributes("their least values", told)),
+            "unknown_upper": ("unknown", upper, attributes("their largest values", told)),
         },
-        {"calibration": names, "calibration_unit": ("calibration", units)},
+        {"unknown": names, "unknown_unit": ("unknown", units)},
         {},
     )
 
 
-def _calibration_unit(sensor: AbstractSensor, key: str, row: int) -> str:
-    if key == "gain":
-        return ""  # of the column's unit, which is not told, per that of the sensor
-    return {"delay": "s", "misalignment": "rad"}.get(key, sensor.units[row])
+def _unit(motion: SmoothedMotion, name: str, row: int) -> str:
+    owner, _, key = name.rpartition(".")
+    for sensor in motion.sensors:
+        if sensor.name == owner:
+            # A gain is of the column's unit, which is not told, per that of the sensor.
+            known = {"delay": "s", "misalignment": "rad", "gain": "", "at": "m"}
+            return known[key] if key in known else sensor.units[row]
+    return "SI"
 
 
 def _start(motion: SmoothedMotion) -> Contents:

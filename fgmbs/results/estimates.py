@@ -77,7 +77,7 @@ def sections(dataset: "xr.Dataset", seconds: float | None = None) -> list[Sectio
             ("sensor", "samples", "outliers", "share", f"beyond {FAR:g} σ", "largest", "at t [s]"),
             _outliers(dataset),
         ),
-        Section("Calibration", ("number", "value", "±", "", "before", "±"), _calibration(dataset)),
+        Section("Unknown numbers", ("number", "value", "±", "", "before", "±"), _unknowns(dataset)),
         Section("Notes", (), [(text,) for text in json.loads(dataset.attrs["notes"])]),
     ]
     return [section for section in made if section.rows]
@@ -181,14 +181,14 @@ def _outliers(dataset: "xr.Dataset") -> list[tuple[str, ...]]:
     return rows
 
 
-def _calibration(dataset: "xr.Dataset") -> list[tuple[str, ...]]:
-    if "calibration" not in dataset.dims:
+def _unknowns(dataset: "xr.Dataset") -> list[tuple[str, ...]]:
+    if "unknown" not in dataset.dims:
         return []
-    keys = ("calibration_value", "calibration_std", "calibration_unit", "calibration_prior", "calibration_prior_std")
+    keys = ("unknown_value", "unknown_std", "unknown_unit", "unknown_prior", "unknown_prior_std")
     columns = [dataset[key].values for key in keys]
     return [
         (str(name), f"{value:.6g}", f"{std:.2g}", str(unit), f"{prior:.4g}", f"{sigma:.2g}")
-        for name, value, std, unit, prior, sigma in zip(dataset.calibration.values, *columns, strict=True)
+        for name, value, std, unit, prior, sigma in zip(dataset.unknown.values, *columns, strict=True)
     ]
 
 

@@ -4,7 +4,6 @@ from fgmbs.sensors.accelerometer import Accelerometer as Accelerometer
 from fgmbs.sensors.base import AbstractSensor as AbstractSensor
 from fgmbs.sensors.base import Reading as Reading
 from fgmbs.sensors.channel import Channel as Channel
-from fgmbs.sensors.channel import Unknown as Unknown
 from fgmbs.sensors.distance import Distance as Distance
 from fgmbs.sensors.encoder import Encoder as Encoder
 from fgmbs.sensors.gyroscope import Gyroscope as Gyroscope

@@ -10,6 +10,7 @@ from fgmbs.sensors.base import AbstractSensor, Reading, second_rate
 from fgmbs.sensors.channel import Channel, ChannelOptions
 from fgmbs.sensors.places import Axes, Place, along, checked_axes, place
 from fgmbs.trajectories.arguments import Numbers
+from fgmbs.unknowns import Unknown
 
 
 class Accelerometer(AbstractSensor):
@@ -25,7 +26,7 @@ class Accelerometer(AbstractSensor):
         name: str,
         *,
         body: str,
-        at: Numbers | None = None,
+        at: Numbers | Unknown | None = None,
         axes: Axes = ("x", "y"),
         **options: Unpack[ChannelOptions],
     ):

@@ -14,9 +14,9 @@ from fgmbs.errors import ArgumentError
 from fgmbs.factors.robust import AbstractLoss
 from fgmbs.flat import Pattern, pattern_of, unflat
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.sensors.channel import Calibration, Channel
-from fgmbs.sensors.channel import Unknown as Unknown
+from fgmbs.sensors.channel import Channel
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
+from fgmbs.unknowns import Path, Unknown, is_unknown, known
 
 
 class Reading(eqx.Module):
@@ -99,18 +99,12 @@ class AbstractSensor(eqx.Module):
         return self._calibration("delay")
 
     @property
-    def nominal_delay(self) -> Scalar:
-        """The delay, 0 without one; of an unknown one the prior's [s]."""
-        delay = self.delay
-        return 0.0 if delay is None else delay.value if isinstance(delay, Unknown) else delay
-
-    @property
     def misalignment(self) -> Array | Unknown | None:
         """Angle, or rotation vector of three axes, by which the axes of the sensor are turned [rad]."""
         return self._calibration("misalignment")
 
     def _calibration(self, key: str) -> Array | Unknown | None:
-        return self.channel.unknowns.get(key, self.channel.known.get(key))
+        return self.channel.calibration.get(key)
 
     @property
     def loss(self) -> AbstractLoss | None:
@@ -118,26 +112,23 @@ class AbstractSensor(eqx.Module):
 
     @property
     def unknowns(self) -> dict[str, Unknown]:
-        """Calibration numbers to be estimated, by name: one of the bias for each row, three of the misalignment of
-        three axes; the others are scalars."""
-        return self.channel.unknowns
+        """Its numbers that are to be found, by the names of their attributes."""
+        leaves, _ = jax.tree_util.tree_flatten_with_path(self, is_leaf=is_unknown)
+        return {attribute(path): leaf for path, leaf in leaves if is_unknown(leaf)}
 
     def noise_sigma(self) -> Float[Array, " rows"]:
         """Standard deviation of each row, that of rounding to the resolution included."""
         variance = self.sigma**2 + self.resolution**2 / 12
         return jnp.broadcast_to(jnp.sqrt(variance), (self.rows,))
 
-    def predict(
-        self, mechanism: AbstractMechanism, reading: Reading, calibration: Calibration
-    ) -> Float[Array, " rows"]:
-        """gain · R(misalignment)ᵀ ideal + bias.
+    def predict(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:
+        """gain · R(misalignment)ᵀ ideal + bias, unknown numbers having their values.
 
         Args:
             mechanism: The mechanism.
             reading: The instant that is read; a delay is the matter of who chooses it.
-            calibration: Values of `unknowns` by name; those of the prior for what is not there.
         """
-        y, numbers = self.ideal(mechanism, reading), self.channel.calibration(calibration)
+        y, numbers = self.ideal(mechanism, reading), known(self.channel.calibration)
         if "misalignment" in numbers:
             y = turned_back(y, numbers["misalignment"])
         if "gain" in numbers:
@@ -157,7 +148,7 @@ class AbstractSensor(eqx.Module):
         """
 
         try:
-            shape = _shape(pattern_of((mechanism, self)))
+            shape = _shape(pattern_of(known((mechanism, self))))
         except ArgumentError as error:
             raise ArgumentError(f"sensor {self.name!r}: {error}") from None
         if shape != (self.rows,):
@@ -177,6 +168,11 @@ def _shape(pattern: Pattern) -> tuple[int, ...]:
         return sensor.ideal(mechanism, Reading(q, dq, dq, jnp.zeros(mechanism.m), {}, jnp.asarray(0.0)))
 
     return jax.eval_shape(read, jax.ShapeDtypeStruct((pattern.size,), float)).shape
+
+
+def attribute(path: Path) -> str:
+    """Name of the number at a path in a sensor or an input: that of its attribute."""
+    return jax.tree_util.keystr(path[-1:], simple=True)
 
 
 def wrapped(angle: Float[Array, "*rows"]) -> Float[Array, "*rows"]:

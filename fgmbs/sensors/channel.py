@@ -1,7 +1,7 @@
 """What every sensor has besides what it measures: name, columns, noise, calibration."""
 
 from collections.abc import Sequence
-from typing import Required, TypeAlias, TypedDict
+from typing import Any, Required, TypedDict
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,24 +12,11 @@ from jaxtyping import Array, Float
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.robust import AbstractLoss
 from fgmbs.trajectories.arguments import Numbers, finite, refuse
-
-Calibration: TypeAlias = dict[str, Array]
-"""Values of calibration numbers by name: `bias`, `gain`, `delay`, `misalignment`."""
-
-
-class Unknown(eqx.Module):
-    """A number to be estimated, of prior N(value, sigma²)."""
-
-    value: Float[Array, "*rows"]
-    sigma: Float[Array, "*rows"]
-
-    def __init__(self, value: Numbers = 0.0, *, sigma: Numbers):
-        self.value = jnp.asarray(finite("value", value), dtype=float)
-        self.sigma = _positive("sigma", sigma)
+from fgmbs.unknowns import Unknown, known, number
 
 
 class ChannelOptions(TypedDict, total=False):
-    """Arguments that all sensors take; bias, gain, delay and misalignment may each be `Unknown`."""
+    """Arguments that all sensors take; each of the calibration numbers may be `Unknown`."""
 
     sigma: Required[Numbers]
     """Standard deviation of the noise, one number or one for each row, in the unit of the reading."""
@@ -57,10 +44,8 @@ class Channel(eqx.Module):
     columns: tuple[str, ...] = eqx.field(static=True)
     sigma: Float[Array, "*rows"]
     resolution: Float[Array, ""]
-    known: Calibration
-    """Calibration numbers that are given …"""
-    unknowns: dict[str, Unknown]
-    """… and those to be estimated, their leaves of the shape of the number."""
+    calibration: dict[str, Float[Array, "*rows"] | Unknown]
+    """The calibration numbers there are, by name: `bias`, `gain`, `delay`, `misalignment`."""
     loss: AbstractLoss | None
 
     def __init__(
@@ -89,29 +74,23 @@ class Channel(eqx.Module):
             if misalignment is not None and rows not in (2, 3):
                 found = "one row" if rows == 1 else f"{rows} rows"
                 raise ArgumentError(f"misalignment: only for sensors of two axes or three; this one has {found}")
-            known, unknowns = {}, {}
+            calibration = {}
             given = {"bias": bias, "gain": gain, "delay": delay, "misalignment": misalignment}
             for key, value in given.items():
                 shape = (rows,) if key == "bias" or (key == "misalignment" and rows == 3) else ()
-                if isinstance(value, Unknown):
-                    unknowns[key] = _shaped(key, value, shape)
-                elif value is not None:
-                    known[key] = _fitting(key, jnp.asarray(finite(key, value), dtype=float), shape)
-            gain_known = known.get("gain")
-            if gain_known is not None and not isinstance(gain_known, Tracer) and gain_known == 0:
+                if value is not None:
+                    calibration[key] = _fitting(key, number(key, value), shape)
+            gain = known(calibration.get("gain"))
+            if gain is not None and not isinstance(gain, Tracer) and gain == 0:
                 raise ArgumentError("gain: expected a number other than 0; found 0")
         except ArgumentError as error:
             raise ArgumentError(f"sensor {name!r}: {error}") from None
-        self.known, self.unknowns, self.loss = known, unknowns, loss
+        self.calibration, self.loss = calibration, loss
 
     @property
     def rows(self) -> int:
         """Numbers of one reading."""
         return len(self.columns)
-
-    def calibration(self, estimated: Calibration) -> Calibration:
-        """All calibration numbers there are; those to be estimated are as given, else those of their priors."""
-        return {**self.known, **{key: unknown.value for key, unknown in self.unknowns.items()}, **estimated}
 
 
 def _columns(name: str, rows: int, columns: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -132,15 +111,12 @@ def _positive(argument: str, value: Numbers) -> Array:
     return jnp.asarray(array, dtype=float)
 
 
-def _fitting(argument: str, value: Array, shape: tuple[int, ...], *, whole: bool = True) -> Array:
+def _fitting(argument: str, value: Array | Unknown, shape: tuple[int, ...], *, whole: bool = True) -> Any:
     """`value` with this shape, a single number for every row; left single unless `whole`."""
-    if value.shape not in ((), shape):
+    found = value.value.shape if isinstance(value, Unknown) else value.shape
+    if found not in ((), shape):
         words = f"{shape[0]} numbers, one for each row, or one" if shape else "one number"
-        raise ArgumentError(f"{argument}: expected {words}; found shape {value.shape}")
-    return jnp.broadcast_to(value, shape) if whole else value
-
-
-def _shaped(argument: str, unknown: Unknown, shape: tuple[int, ...]) -> Unknown:
-    value, sigma = (_fitting(argument, leaf, shape) for leaf in (unknown.value, unknown.sigma))
-    # Set on a copy: the shapes are known, the numbers have been checked.
-    return eqx.tree_at(lambda u: (u.value, u.sigma), unknown, (value, sigma))
+        raise ArgumentError(f"{argument}: expected {words}; found shape {found}")
+    if not whole:
+        return value
+    return value.reshaped(shape) if isinstance(value, Unknown) else jnp.broadcast_to(value, shape)

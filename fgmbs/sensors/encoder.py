@@ -10,9 +10,10 @@ from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import coordinate_index
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor, Reading
-from fgmbs.sensors.channel import Channel, ChannelOptions, Unknown
+from fgmbs.sensors.channel import Channel, ChannelOptions
 from fgmbs.sensors.coordinates import check_unit
 from fgmbs.sensors.places import about, checked_axes
+from fgmbs.unknowns import Unknown
 
 _ANY_OFFSET = 1e3
 """Standard deviation of the offset of an incremental encoder, beyond any it can have [rad, m]."""

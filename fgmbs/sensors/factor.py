@@ -1,9 +1,6 @@
 """Sensors: what they should read of a motion against what they did read."""
 
-from typing import Any
-
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.dynamics.forcing import Forcing
@@ -17,35 +14,29 @@ def measurement(at: Instant, *variables: Array) -> Float[Array, " rows"]:
     """Predicted minus measured of all samples of a sensor that belong to a step, one after the other.
 
     The variables are (q, dq, u) of the step; in the scope "interval", (q, dq, u) of two steps, between which the
-    samples lie. `at.data` = (sensor, `Forcing`, delay that the fractions allow for already [s]),
-    `at.series` = (samples (slots, rows), fraction of the interval (slots,), commands (2, nc)). The calibration is
-    `at.theta`, its names being SENSOR.KEY.
+    samples lie. `at.shared` has the sensor, `at.data` = (`Forcing`, delay that the fractions allow for already [s],
+    None for that of the sensor), `at.series` = (samples (slots, rows), fraction of the interval (slots,), commands
+    (2, nc)).
     """
-    sensor, _, delay = at.data
+    (sensor,), (forcing, delay) = at.shared.values(), at.data
     samples, fractions, _ = at.series
-    # The graph knows rows of numbers only; most calibration numbers are scalars.
-    calibration = {
-        key: jnp.reshape(at.theta[f"{sensor.name}.{key}"], unknown.value.shape)
-        for key, unknown in sensor.unknowns.items()
-    }
-    if "delay" in calibration:
-        fractions = fractions - (calibration.pop("delay") - delay) / at.dt
+    if delay is not None:
+        fractions = fractions - (sensor.delay - delay) / at.dt
 
     def error(sample, fraction):
-        return sensor.error(predicted(at, variables, fraction, calibration), sample)
+        return sensor.error(predicted(at, sensor, forcing, variables, fraction), sample)
 
     return jax.vmap(error)(samples, fractions).ravel()
 
 
 def predicted(
     at: Instant,
+    sensor: AbstractSensor,
+    forcing: Forcing,
     variables: tuple[Coordinates | Velocities | Float[Array, " nu"], ...],
     fraction: Scalar,
-    calibration: dict[str, Any],
 ) -> Float[Array, " rows"]:
     """What a sensor should read."""
-    sensor: AbstractSensor = at.data[0]
-    forcing: Forcing = at.data[1]
     c0, c1 = at.series[2]
     if len(variables) == 3:
         (q, dq, u), t, c = variables, at.t, c1
@@ -56,4 +47,4 @@ def predicted(
         t, c = at.t + (fraction - 1) * at.dt, c0 + fraction * (c1 - c0)
     ddq, lambda_ = forcing.motion(at.mechanism, q, dq, t, u, c) if sensor.order >= 2 else (None, None)
     reading = Reading(q, dq, ddq, lambda_ if sensor.order >= 3 else None, forcing.by_target(u, c), t)
-    return sensor.predict(at.mechanism, reading, calibration)
+    return sensor.predict(at.mechanism, reading)

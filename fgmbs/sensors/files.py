@@ -16,7 +16,6 @@ from fgmbs.io.sensors import LossDescription, SensorsFile, UnknownDescription, r
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.accelerometer import Accelerometer
 from fgmbs.sensors.base import AbstractSensor
-from fgmbs.sensors.channel import Unknown
 from fgmbs.sensors.distance import Distance
 from fgmbs.sensors.encoder import Encoder
 from fgmbs.sensors.gyroscope import Gyroscope
@@ -24,6 +23,7 @@ from fgmbs.sensors.load_cell import LoadCell
 from fgmbs.sensors.position import Position
 from fgmbs.sensors.torque import Torque
 from fgmbs.sensors.velocity import Velocity
+from fgmbs.unknowns import Unknown
 
 _SENSORS: dict[str, Callable[..., AbstractSensor]] = {
     "encoder": Encoder,
@@ -117,12 +117,22 @@ def _built(
 def _argument(value: Any) -> Any:
     match value:
         case UnknownDescription():
-            return Unknown(value.value, sigma=value.sigma)
+            return unknown_of(value)
         case LossDescription(type=kind, threshold=None):
             return _LOSSES[kind]()
         case LossDescription(type=kind, threshold=threshold):
             return _LOSSES[kind](threshold)
     return value
+
+
+def unknown_of(description: UnknownDescription, value: Any = 0.0) -> Unknown:
+    """The unknown number that is described, `value` being its default.
+
+    Raises:
+        ArgumentError: Numbers that cannot be meant.
+    """
+    given = {key: part for key in type(description).model_fields if (part := getattr(description, key)) is not None}
+    return Unknown(**{"value": value, **given})
 
 
 def _repeated(sensors: tuple[AbstractSensor, ...]) -> list[Fault]:

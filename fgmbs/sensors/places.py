@@ -7,8 +7,9 @@ from jaxtyping import Array, Float
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.trajectories.arguments import Numbers, finite
+from fgmbs.trajectories.arguments import Numbers
 from fgmbs.typing import Coordinates, Scalar
+from fgmbs.unknowns import Unknown, known, number
 
 Axes = tuple[str, ...]
 """What each row reads: "x", "y", "z", or "-x", "-y", "-z" for the other direction."""
@@ -19,7 +20,7 @@ class Place(eqx.Module):
 
     point: str | None = eqx.field(static=True)
     body: str | None = eqx.field(static=True)
-    at: Float[Array, " d"] | None
+    at: Float[Array, " d"] | Unknown | None
     """In the frame of the body; None is its origin [m]."""
 
     def position(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, " d"]:
@@ -38,7 +39,7 @@ class Place(eqx.Module):
         return origin + rotation @ self.at
 
 
-def place(sensor: str, point: str | None, body: str | None, at: Numbers | None) -> Place:
+def place(sensor: str, point: str | None, body: str | None, at: Numbers | Unknown | None) -> Place:
     """The place that arguments of a sensor tell.
 
     Raises:
@@ -50,10 +51,10 @@ def place(sensor: str, point: str | None, body: str | None, at: Numbers | None) 
     if at is not None and body is None:
         raise ArgumentError(f"sensor {sensor!r}: at: only with body; found at={at!r}")
     try:
-        offset = None if at is None else jnp.asarray(finite("at", at), dtype=float)
+        offset = None if at is None else number("at", at)
     except ArgumentError as error:
         raise ArgumentError(f"sensor {sensor!r}: {error}") from None
-    if offset is not None and offset.shape not in ((2,), (3,)):
+    if offset is not None and known(offset).shape not in ((2,), (3,)):
         expected = "expected (x, y), in space (x, y, z), in the frame of the body"
         raise ArgumentError(f"sensor {sensor!r}: at: {expected}; found {at!r}")
     return Place(point, body, offset)

@@ -11,6 +11,7 @@ from fgmbs.sensors.base import AbstractSensor, Reading
 from fgmbs.sensors.channel import Channel, ChannelOptions
 from fgmbs.sensors.places import Axes, Place, along, checked_axes, place
 from fgmbs.trajectories.arguments import Numbers
+from fgmbs.unknowns import Unknown
 
 
 class Position(AbstractSensor):
@@ -31,7 +32,7 @@ class Position(AbstractSensor):
         *,
         point: str | None = None,
         body: str | None = None,
-        at: Numbers | None = None,
+        at: Numbers | Unknown | None = None,
         axes: Axes = ("x", "y"),
         unit: str = "m",
         **options: Unpack[ChannelOptions],

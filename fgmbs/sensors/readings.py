@@ -12,12 +12,12 @@ from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError
 from fgmbs.io.expressions import nearest
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.recordings.recording import Recording, Signal
 from fgmbs.sensors.base import AbstractSensor, Reading, wrapped
-from fgmbs.sensors.channel import Calibration
 from fgmbs.trajectories.arguments import Numbers, finite
 from fgmbs.typing import Scalar
+from fgmbs.unknowns import is_unknown
 
 _SLACK = 1e-9
 """Share of the length of a motion by which a time may lie outside of it: rounding."""
@@ -71,13 +71,13 @@ def readings(
         _known_names(argument, given, [sensor.name for sensor in sensors], "sensors")
     _known_names("forces", forces or {}, (*mechanism.actuator_names, *mechanism.velocity_names), "targets")
     sampled = _sampled(motion, forces)
-    mechanism = mechanism.evaluated()
+    mechanism = prepared(mechanism)
 
     signals: dict[str, Signal] = {}
     for sensor in sensors:
-        truth = _truth(sensor, calibration.get(sensor.name, {}))
-        stamps = _stamps(sensor, sampled, truth, rates, times)
-        values = np.asarray(_read(mechanism, sensor, sampled, jnp.asarray(stamps), truth))
+        sensor = _true(sensor, calibration.get(sensor.name, {}))
+        stamps = _stamps(sensor, sampled, rates, times)
+        values = np.asarray(_read(mechanism, sensor, sampled, jnp.asarray(stamps)))
         for column, unit, row in zip(sensor.columns, sensor.units, _recorded(sensor, values, seed).T, strict=True):
             signals[column] = Signal(stamps, row, unit)
     return Recording(signals, source="readings of a motion")
@@ -134,30 +134,32 @@ def _sampled(motion: Any, forces: Mapping[str, Numbers] | None) -> _Motion:
     return _Motion(t, q, dq, {name: jnp.asarray(force, dtype=float) for name, force in given.items()})
 
 
-def _truth(sensor: AbstractSensor, given: Mapping[str, Numbers]) -> Calibration:
-    """Values of all unknown calibration numbers of a sensor."""
+def _true(sensor: AbstractSensor, given: Mapping[str, Numbers]) -> AbstractSensor:
+    """The sensor with the true values of its unknown numbers."""
     argument = f"calibration[{sensor.name!r}]"
-    _known_names(argument, given, tuple(sensor.unknowns), "unknown calibration numbers")
-    truth = {}
-    for key, unknown in sensor.unknowns.items():
+    unknowns = sensor.unknowns
+    _known_names(argument, given, tuple(unknowns), "unknown calibration numbers")
+    truth = []
+    for key, unknown in unknowns.items():
         value = finite(f"{argument}[{key!r}]", given.get(key, unknown.value))
         if value.size == 1 and not unknown.value.shape:
             value = value.reshape(())
         if value.shape not in ((), unknown.value.shape):
             raise ArgumentError(f"{argument}[{key!r}]: expected {unknown.value.shape}; found shape {value.shape}")
-        truth[key] = jnp.broadcast_to(jnp.asarray(value, dtype=float), unknown.value.shape)
-    return truth
+        truth.append(jnp.broadcast_to(jnp.asarray(value, dtype=float), unknown.value.shape))
+    leaves, structure = jax.tree.flatten(sensor, is_leaf=is_unknown)
+    values = iter(truth)
+    return jax.tree.unflatten(structure, [next(values) if is_unknown(leaf) else leaf for leaf in leaves])
 
 
 def _stamps(
     sensor: AbstractSensor,
     motion: _Motion,
-    truth: Calibration,
     rates: Mapping[str, float | int],
     times: Mapping[str, Numbers],
 ) -> Float[np.ndarray, " samples"]:
     """Times at which a sensor reads something within the motion."""
-    name, delay = sensor.name, float(sensor.channel.calibration(truth).get("delay", 0.0))
+    name, delay = sensor.name, float(0.0 if sensor.delay is None else sensor.delay)
     t = np.asarray(motion.t)
     slack = _SLACK * (t[-1] - t[0])
     first, last = t[0] + delay - slack, t[-1] + delay + slack
@@ -190,13 +192,10 @@ def _read(
     sensor: AbstractSensor,
     motion: _Motion,
     stamps: Float[Array, " samples"],
-    truth: Calibration,
 ) -> Float[Array, "samples rows"]:
     """Readings without noise."""
-    delay = sensor.channel.calibration(truth).get("delay", jnp.zeros_like(stamps[0]))
-    return jax.vmap(lambda t: sensor.predict(mechanism, _reading(mechanism, sensor.order, motion, t - delay), truth))(
-        stamps
-    )
+    delay = jnp.zeros_like(stamps[0]) if sensor.delay is None else sensor.delay
+    return jax.vmap(lambda t: sensor.predict(mechanism, _reading(mechanism, sensor.order, motion, t - delay)))(stamps)
 
 
 def _reading(mechanism: AbstractMechanism, order: int, motion: _Motion, t: Scalar) -> Reading:

@@ -13,6 +13,7 @@ from fgmbs.sensors.channel import Channel, ChannelOptions
 from fgmbs.sensors.coordinates import check_unit
 from fgmbs.sensors.places import Axes, Place, along, checked_axes, place
 from fgmbs.trajectories.arguments import Numbers
+from fgmbs.unknowns import Unknown
 
 
 class Velocity(AbstractSensor):
@@ -33,7 +34,7 @@ class Velocity(AbstractSensor):
         of: str | None = None,
         point: str | None = None,
         body: str | None = None,
-        at: Numbers | None = None,
+        at: Numbers | Unknown | None = None,
         axes: Axes = ("x", "y"),
         unit: str | None = None,
         **options: Unpack[ChannelOptions],

@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.errors import Status
@@ -50,12 +49,11 @@ class Estimate(NamedTuple):
     cost: Scalar
     """Of everything taken in so far; robust losses that have left the window by their tangent quadratics."""
 
-    def newest_covariance(self) -> Float[Array, "local local"]:
-        """Covariance of the local coordinates of the newest step."""
+    def newest_covariance(self) -> Float[Array, "wide wide"]:
+        """Covariance of the local coordinates of the newest step and θ."""
         factor = self.factorization.factor
         assert isinstance(factor, Triangle)
-        size = factor.pivots.shape[-1]
-        return factor.last_covariance()[:size, :size]
+        return factor.last_covariance()
 
     def marginals(self) -> Marginals:
         """Covariances of the local coordinates of the window."""
@@ -76,14 +74,14 @@ class FixedLagSmoother(eqx.Module):
             step before the window is held at its estimate with the information that the initial factors give to step
             0. Without measurements nothing more is ever learned about the past, while its distribution widens, in
             unstable motion exponentially, until the window is held by nothing but rounding.
-        advance: (the last two steps (2, nx), data) → (start value (nx,) of the next step, its `Rows`); what data are is
-            up to it.
+        advance: (the last two steps (2, nx), θ, data) → (start value (nx,) of the next step, its `Rows`); what data are
+            is up to it.
     """
 
     graph: TimeGraph
     solver: LevenbergMarquardt = eqx.field(static=True)
     past: Literal["marginal", "known"] = eqx.field(static=True)
-    advance: Callable[[Float[Array, "2 nx"], PyTree], tuple[Float[Array, " nx"], Rows]]
+    advance: Callable[[Float[Array, "2 nx"], Float[Array, " p"], PyTree], tuple[Float[Array, " nx"], Rows]]
 
     def init(
         self, steps: Float[Array, "window nx"], rows: Rows, globals: Float[Array, " p"] | None = None
@@ -114,12 +112,12 @@ class FixedLagSmoother(eqx.Module):
 
     def step(self, state: WindowState, data: PyTree) -> tuple[WindowState, Estimate]:
         """Takes in a step: moves the window on to it and solves it."""
-        start, newest = self.advance(state.steps[-2:], data)
+        start, newest = self.advance(state.steps[-2:], state.globals, data)
         rows = jax.tree.map(lambda held, new: jnp.concatenate([held, new[None]]), state.rows, newest)
         steps = jnp.concatenate([state.steps[1:], start[None]])
         graph = self.graph.with_rows(rows)
-        names, globals = (tuple(dict(sizes)) for sizes in (graph.sizes, graph.global_sizes))
-        marginal = Factor(linear_prior, names, Noise.sigma(1.0), "initial", data=state.prior, globals=globals)
+        names = tuple(dict(graph.sizes))
+        marginal = Factor(linear_prior, names, Noise.sigma(1.0), "initial", data=state.prior, theta=True)
         factors = tuple(factor for factor in graph.factors if factor.scope not in ("initial", "global"))
         graph = eqx.tree_at(lambda graph: graph.factors, graph, (*factors, marginal))
         x, lm = self.solver.run(Unknowns(steps, state.globals), graph)
@@ -145,10 +143,5 @@ class FixedLagSmoother(eqx.Module):
         graph, x = self.graph, point.steps[k]
         steps, globals = R[:, : graph.local_size], R[:, graph.local_size :]
         if graph.chart is not None:
-            steps = steps @ graph.chart.coordinates(graph.mechanism, x, t)
-        places, start = {}, 0
-        for name, size in graph.global_sizes:
-            places[name] = range(start, start + size)
-            start += size
-        order = np.array([i for name in sorted(places) for i in places[name]], int)
-        return jnp.concatenate([steps, globals[:, order]], axis=1), d, jnp.concatenate([x, point.globals[order]])
+            steps = steps @ graph.chart.coordinates(graph.model(point.globals)[0], x, t)
+        return jnp.concatenate([steps, globals], axis=1), d, jnp.concatenate([x, point.globals])

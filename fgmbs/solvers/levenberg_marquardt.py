@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxopt.base import IterativeSolver, OptStep
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.errors import Status
 from fgmbs.graph import Look, TimeGraph, Unknowns
@@ -49,7 +49,8 @@ class LevenbergMarquardt(IterativeSolver):
 
     One iteration looks at the trial point (one linearization, the only one in the program), keeps the better point,
     and solves (JᵀJ + μ diag(D)) δ = −Jᵀr there for the next trial. A trial whose cost is higher or not finite is
-    rejected and damped; it is never returned. The step that is found too small to matter is still taken. `run` is
+    rejected and damped; it is never returned. The step that is found too small to matter is still taken. Bounds of
+    unknown numbers hold exactly: the Schur complement of θ is solved within them. `run` is
     differentiable in forward and reverse mode with respect to everything in the graph, by the implicit function theorem
     with the exact Hessian.
 
@@ -127,12 +128,18 @@ class LevenbergMarquardt(IterativeSolver):
 
         diagonal = jax.lax.cond(damping > 0, _scaled_diagonal, _no_diagonal, system, damping)
         factorization = METHODS[self.linear](system, diagonal.steps, diagonal.globals)
-        delta = Unknowns(*factorization.minimizer())
+        bounds = _bounds(graph, point)
+        delta = Unknowns(*(factorization.minimizer() if bounds is None else factorization.minimizer_within(*bounds)))
         solved = jnp.isfinite(_total(delta))
         delta = jax.tree.map(lambda d: jnp.where(solved, d, 0.0), delta)
         trial = graph.moved(point, delta)
 
-        predicted = 0.5 * (_dot(delta, jax.tree.map(jnp.multiply, diagonal, delta)) - _dot(delta, gradient))
+        if bounds is None:
+            predicted = 0.5 * (_dot(delta, jax.tree.map(jnp.multiply, diagonal, delta)) - _dot(delta, gradient))
+        else:
+            # To rounding: θ + (bound − θ) is not the bound.
+            trial = trial._replace(globals=jnp.clip(trial.globals, graph.free.lower, graph.free.upper))
+            predicted = -_dot(delta, gradient) - system.product(*delta).cost()
         error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(point, point)) + self.tol)
         # Heavy damping makes any step small.
         negligible = jnp.maximum(jnp.where(falls, 1, _LAST_DIGITS) * eps * cost, 1e-4 * rounding)
@@ -206,13 +213,41 @@ def _run_jvp(primals, tangents):
     still = graph.still(params)
     _, t_gradient = eqx.filter_jvp(lambda graph: graph.gradient(params), (graph,), (t_graph,))
     t_gradient = jax.tree.map(lambda x, t: jnp.zeros_like(x) if t is None else t, still, t_gradient)
-    factorization = factorize_matrix(graph.hessian(params))
+    hessian = graph.hessian(params)
+    if graph.free.bounded:
+        # Numbers on their bounds move with these, which the others answer to.
+        held, t_held = _held(graph, t_graph, params)
+        along = hessian.matvec(still.steps, t_held)
+        t_gradient = jax.tree.map(jnp.add, t_gradient, Unknowns(*along))
+        t_gradient = t_gradient._replace(globals=jnp.where(held, 0.0, t_gradient.globals))
+        hessian = hessian.without(held)
+    else:
+        t_held = still.globals
+    factorization = factorize_matrix(hessian)
     t_delta = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
+    t_delta = t_delta._replace(globals=t_delta.globals + t_held)
     # Where the constraints themselves move, the steps move with them.
     _, t_params = eqx.filter_jvp(lambda delta, graph: graph.moved(params, delta), (still, graph), (t_delta, t_graph))
     _, t_look = eqx.filter_jvp(TimeGraph.look, (graph, params), (t_graph, t_params))
     t_state = jax.tree.map(lambda _: None, state)._replace(point=t_params, look=t_look)
     return OptStep(params, state), OptStep(t_params, t_state)
+
+
+def _bounds(graph: TimeGraph, x: Unknowns) -> tuple[Float[Array, " p"], Float[Array, " p"]] | None:
+    """How far θ may go down and up; None without bounds."""
+    if not graph.free.bounded:
+        return None
+    return jnp.minimum(graph.free.lower - x.globals, 0.0), jnp.maximum(graph.free.upper - x.globals, 0.0)
+
+
+def _held(graph: TimeGraph, t_graph, params: Unknowns) -> tuple[Bool[Array, " p"], Float[Array, " p"]]:
+    """Which of θ are on their bounds, and how these move."""
+    free, t_free = graph.free, t_graph.free
+    low, high = params.globals <= free.lower, params.globals >= free.upper
+    t_held = jnp.zeros_like(params.globals)
+    for on, t_bound in ((low, t_free.lower), (high, t_free.upper)):
+        t_held = t_held if t_bound is None else jnp.where(on, t_bound, t_held)
+    return low | high, t_held
 
 
 @eqx.filter_jit(inline=True)

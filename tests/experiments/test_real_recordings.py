@@ -30,7 +30,7 @@ def test_a_chaotic_motion_is_followed_to_a_pixel(data_dir):
     # Far fewer numbers than there are residuals explain them.
     assert all(group.dof > 0.9 * group.count for group in motion.groups if group.kind == "sensor")
     # The camera is tilted as gravity says.
-    assert motion.calibration["joint.misalignment"][0] == pytest.approx(-ibm.TILT, abs=0.005)
+    assert motion.unknowns["joint.misalignment"] == pytest.approx(-ibm.TILT, abs=0.005)
 
 
 def test_twenty_seconds_are_followed_too(data_dir):

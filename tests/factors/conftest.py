@@ -71,7 +71,7 @@ def instant():
     """instant(mechanism, series, t): what a residual knows, at dt = 0.05 s."""
 
     def make(mechanism, series=None, t=0.3, data=None):
-        return Instant(mechanism, jnp.asarray(t), jnp.asarray(0.05), {}, series, data)
+        return Instant(mechanism, jnp.asarray(t), jnp.asarray(0.05), jnp.zeros(0), {}, series, data)
 
     return make
 

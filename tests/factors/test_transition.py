@@ -15,6 +15,7 @@ from fgmbs.factors.transition import transition
 from fgmbs.inputs import Disturbance, GaussMarkov, RandomWalk, WhiteNoise
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.problems.estimation_graph import EstimationModel
+from fgmbs.unknowns import Free
 
 NONE = Forcing((), (), jnp.zeros(0))
 
@@ -27,7 +28,7 @@ def fourbar():
 @eqx.filter_jit
 def residual(mechanism, dt, x0, x1, B):
     n = mechanism.n
-    at = Instant(mechanism, dt, dt, {}, (B, jnp.zeros((2, 0))), (HermiteSimpson(), NONE))
+    at = Instant(mechanism, dt, dt, jnp.zeros(0), {}, (B, jnp.zeros((2, 0))), (HermiteSimpson(), NONE))
     nothing = jnp.zeros(0)
     return transition(at, x0[:n], x0[n:], nothing, x1[:n], x1[n:], nothing)
 
@@ -92,11 +93,12 @@ def exact_covariance(A, G, dt):
 
 def whitened(force, x1, dt=0.01, mass=2.0):
     """Whitened residual of a motion of the point from rest to x1, as a linear function of x1."""
-    model = EstimationModel(Mass(jnp.asarray(mass)), (), (force,), jnp.asarray(dt), MotionChart(1), jnp.zeros(0), ())
+    rest = Free(), jnp.asarray(dt), MotionChart(1), jnp.zeros(0), ()
+    model = EstimationModel(Mass(jnp.asarray(mass)), (), (force,), *rest)
     x = jnp.zeros(model.step_size)
     B, W = model._process(x, jnp.asarray(0.0))
     data = (model.transition, model.forcing)
-    at = Instant(model.mechanism, jnp.asarray(dt), jnp.asarray(dt), {}, (B, jnp.zeros((2, 0))), data)
+    at = Instant(model.mechanism, jnp.asarray(dt), jnp.asarray(dt), jnp.zeros(0), {}, (B, jnp.zeros((2, 0))), data)
     return W @ transition(at, x[:1], x[1:2], x[2:], x1[:1], x1[1:2], x1[2:])
 
 
@@ -124,7 +126,8 @@ def test_noise_of_a_step_is_that_of_the_stochastic_equation(force, A, G):
 
 def test_power_is_the_kinetic_energy_fed_in(fourbar):
     """B Rᵀ-coordinates: ½ tr(M cov) of the velocities grows by the power for each degree of freedom."""
-    model = EstimationModel(fourbar, (), (Disturbance(0.3),), jnp.asarray(1e-2), MotionChart(1), jnp.zeros(0), ())
+    rest = Free(), jnp.asarray(1e-2), MotionChart(1), jnp.zeros(0), ()
+    model = EstimationModel(fourbar, (), (Disturbance(0.3),), *rest)
     q = fgmbs.assemble(fourbar)
     x = jnp.concatenate([q, jnp.zeros(fourbar.nv)])
     _, W = model._process(x, jnp.asarray(0.0))

@@ -7,8 +7,8 @@ import pytest
 from fgmbs import inputs, sensors
 from fgmbs.errors import DescriptionError
 from fgmbs.factors.robust import Cauchy, Huber
-from fgmbs.sensors import Unknown
 from fgmbs.sensors.files import read_sensors
+from fgmbs.unknowns import Unknown
 
 EVERYTHING = """
 sensors:
@@ -95,7 +95,6 @@ sensor: 1
         "3:5: sensors[1].body: expected a value; found no key 'body'",
         "3:35: sensors[1].bdy: expected no key 'bdy' here; did you mean 'body'? known keys: name, sigma",
         "3:56: sensors[1].sigma: expected a number or a list of them; found 'heavy', where 'heavy' is unknown",
-        "3:69: sensors[1].bias.sigma: expected a value; found no key 'sigma'",
         "3:80: sensors[1].bias.sgma: expected no key 'sgma' here; did you mean 'sigma'? known keys: value, sigma",
         "3:105: sensors[1].loss.type: expected 'huber', 'cauchy' or 'tukey'; found 'hubr'",
         "4:57: sensors[2].at: expected a list of 2 or more; found a list of 1",

@@ -191,3 +191,24 @@ def test_the_command_line_replaces_settings_and_the_file_of_one_recording():
     several = parse_experiment(LEAST.replace("b.csv", "[b.csv, f.csv]"), source="run.yaml")
     with pytest.raises(DescriptionError, match="run.yaml:2:12: recording: expected a single file, for --recording"):
         several.replaced(options)
+
+
+def test_parameters_are_numbers_or_unknown_ones():
+    text = f"{LEAST}parameters: {{L: 1/2, k: {{}}, m: {{value: 3, sigma: 0.1, lower: 1, upper: 2*pi, log: true}}}}"
+    L, k, m = parse_experiment(text).parameters.values()
+    assert L == 0.5
+    assert (k.value, k.sigma, k.lower, k.upper, k.log) == (None, None, None, None, False)
+    assert (m.value, m.sigma, m.lower, m.upper, m.log) == (3, 0.1, 1, 2 * np.pi, True)
+    given = "parameters: {L: long, k: {valu: 1}, m: {log: 1, sigma: [1, x]}}"
+    assert faults_of(f"{LEAST}{given}\nweights: aut") == [
+        "4:17: parameters.L: expected a number; found 'long'",
+        "4:27: parameters.k.valu: expected no key 'valu' here; did you mean 'value'? "
+        "known keys: value, sigma, lower, upper, log",
+        "4:46: parameters.m.log: expected true or false; found 1",
+        "4:60: parameters.m.sigma[1]: expected a number; found 'x'",
+        "5:10: weights: expected 'given' or 'auto'; found 'aut'",
+    ]
+    assert faults_of(f"{LEAST}parameters: 3") == [
+        "4:13: parameters: expected a mapping from parameters to numbers, or to mappings of "
+        "(value, sigma, lower, upper, log); found 3"
+    ]

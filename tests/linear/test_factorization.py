@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,24 @@ def dense_answers(systems, system, damping, b):
     k, blocks = jnp.arange(system.num_steps), cov[:size, :size].reshape(system.num_steps, systems.nx, -1, systems.nx)
     gradient = flatten(system.gradient())
     return cov @ flatten(b), -cov @ gradient, jnp.linalg.slogdet(matrix)[1], blocks[k, :, k]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bounds_on_globals_are_those_of_the_dense_system(systems, method):
+    system, damping = systems.random(7, 3), systems.damping(7, 3)
+    J, r = systems.dense(system)
+    rows = np.concatenate([J, np.diag(np.sqrt(systems.flat(damping)))])
+    right = np.concatenate([-r, np.zeros(J.shape[1])])
+    free = np.linalg.lstsq(rows, right)[0]
+    lower, upper = np.full(free.size, -np.inf), np.full(free.size, np.inf)
+    # One bound that is met, one that is not, and no bound.
+    lower[-3:], upper[-3:] = np.sort([[0.5 * free[-3], -0.1], [2 * free[-2], -np.sign(free[-2])], [-np.inf, np.inf]]).T
+    lower, upper = np.minimum(lower, 0), np.maximum(upper, 0)
+    reference = scipy.optimize.lsq_linear(rows, right, (lower, upper), method="bvls", tol=1e-15).x
+    within = jax.jit(lambda *bounds: METHODS[method](system, *damping).minimizer_within(*bounds))
+    found = within(jnp.asarray(lower[-3:]), jnp.asarray(upper[-3:]))
+    np.testing.assert_allclose(systems.flat(found), reference, atol=1e-9)
+    np.testing.assert_array_equal((reference == lower) | (reference == upper), np.arange(free.size) == free.size - 3)
 
 
 @pytest.mark.parametrize(("num_steps", "p"), [(1, 0), (2, 3), (3, 0), (17, 3)])

@@ -12,7 +12,8 @@ from scipy.integrate import solve_ivp
 import fgmbs
 from fgmbs.inputs import Disturbance
 from fgmbs.problems.observability import candidate_sensors
-from fgmbs.sensors import Encoder, Gyroscope, Position, Unknown
+from fgmbs.sensors import Encoder, Gyroscope, Position
+from fgmbs.unknowns import Unknown
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def test_a_gyroscope_sees_no_angle_without_gravity(flat, seen):
 
 
 def test_an_unknown_bias_is_not_told_from_an_unknown_speed(seen):
-    assert seen.calibration["gyro.bias"] > 0.5
+    assert seen.unknowns["gyro.bias"] > 0.5
     assert "gyro.bias cannot be told from this motion" in seen.report()
 
 

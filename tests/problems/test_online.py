@@ -115,7 +115,7 @@ def test_step_stands_in_a_scan(online, recording):
     last, _ = run(online, [{"gyro": gyro[k], "enc": enc[k]} for k in range(20)])
     np.testing.assert_allclose(estimates.q[-1], last.q, atol=1e-7)
     assert online.sensor_names == ("gyro", "enc")
-    assert online.force_names == online.calibration_names == ()
+    assert online.force_names == online.unknown_names == ()
 
 
 def test_a_second_estimator_compiles_nothing(fourbar, online, recording):

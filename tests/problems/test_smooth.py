@@ -14,7 +14,8 @@ from fgmbs.problems import estimation_account as accounts
 from fgmbs.problems import estimation_solution as problem
 from fgmbs.problems import window as windows
 from fgmbs.problems.estimation_arguments import checked_start
-from fgmbs.sensors import Accelerometer, Encoder, Gyroscope, Unknown
+from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
+from fgmbs.unknowns import Unknown
 
 DT = 5e-3
 SENSORS = (
@@ -73,7 +74,7 @@ def test_close_to_the_truth(estimate, motion):
 
 def test_marginals_are_those_of_the_dense_inverse(fourbar, recording, estimate):
     model, data, x, _ = solved(fourbar, recording, estimate)
-    graph = model.graph(x.steps, data)
+    graph = model.graph(x, data)
     system, _ = graph.linearize(x)
     still = graph.still(x)
     dense = METHODS["dense"](system, *still).marginals()
@@ -285,7 +286,7 @@ def test_calibration_is_found(fourbar, motion):
     est = fgmbs.smooth(fourbar, recorded, sensors, POWER, dt=DT, start={"x_P1": 1.0})
     for name, keys in true.items():
         for key, value in keys.items():
-            found, sigma = (float(np.ravel(d[f"{name}.{key}"])[0]) for d in (est.calibration, est.calibration_std))
+            found, sigma = (float(np.ravel(d[f"{name}.{key}"])[0]) for d in (est.unknowns, est.unknowns_std))
             assert abs(found - value) < 4 * sigma + 1e-4, (name, key, found, sigma)
             assert sigma < 0.1 * float(np.ravel(sensors[[s.name for s in sensors].index(name)].unknowns[key].sigma)[0])
 

@@ -60,9 +60,9 @@ def test_groups_forces_and_calibration_have_names_and_units(estimate, dataset):
     for name in ("count", "dof", "chi2", "size", "p_value", "correlation", "whiteness"):
         np.testing.assert_array_equal(dataset[f"group_{name}"], [getattr(group, name) for group in estimate.groups])
     assert dataset.force.values.tolist() == ["y_tip"] and dataset.force_unit.values.tolist() == ["N"]
-    assert dataset.calibration.values.tolist() == ["cam.bias[0]", "cam.bias[1]"]
-    np.testing.assert_array_equal(dataset["calibration_value"], estimate.calibration["cam.bias"])
-    np.testing.assert_array_equal(dataset["calibration_prior_std"], [0.1, 0.1])
+    assert dataset.unknown.values.tolist() == ["cam.bias[0]", "cam.bias[1]"]
+    np.testing.assert_array_equal(dataset["unknown_value"], estimate.unknowns["cam.bias"])
+    np.testing.assert_array_equal(dataset["unknown_prior_std"], [0.1, 0.1])
     assert dataset["q"].units == "m" and dataset["ddq_std"].units == "m/s²" and dataset["forces"].units == "N"
 
 
@@ -78,7 +78,7 @@ def test_the_report_tells_sensors_outliers_and_calibration(estimate, dataset):
     ):
         assert line in said.replace("swing: ", "")
     words = {line.split()[0]: line.split() for line in said.splitlines() if line.startswith("  ")}
-    bias, std = (float(numbers["cam.bias"][1]) for numbers in (estimate.calibration, estimate.calibration_std))
+    bias, std = (float(numbers["cam.bias"][1]) for numbers in (estimate.unknowns, estimate.unknowns_std))
     assert words["cam.bias[1]"] == ["cam.bias[1]", f"{bias:.6g}", f"{std:.2g}", "m", "0", "0.1"]
     (spike,) = estimate.fits[1].outliers
     largest = abs(float(estimate.fits[1].normalized[spike, 0]))
@@ -140,7 +140,7 @@ def test_a_coordinate_that_cannot_move_and_a_steady_velocity_are_not_doubted(sou
 
 
 def test_what_the_data_do_not_tell_is_doubted(sound):
-    sound["calibration_std"][1] = 0.099
+    sound["unknown_std"][1] = 0.099
     sound["group_found"][3], sound["group_dof"][3] = True, 0.01
     force, bias = results.doubts(sound)
     assert bias == "cam.bias[1]: the data say nothing about it; it is what was assumed before"

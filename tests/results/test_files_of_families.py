@@ -21,6 +21,7 @@ from fgmbs.problems.simulation import Simulation, observe
 from fgmbs.problems.smoothed_motion import SensorFit, SmoothedMotion
 from fgmbs.results.summaries import simulation_summary
 from fgmbs.sensors import Gyroscope
+from fgmbs.unknowns import Free
 
 T = 41
 
@@ -94,8 +95,9 @@ def estimate(body):
         local_covariance=jnp.tile(jnp.diag(sigma**2), (T, 1, 1)),
         ddq_std=0 * body.ddq,
         lambda_std=0 * body.multipliers,
-        calibration={},
-        calibration_std={},
+        unknowns={},
+        unknowns_std={},
+        free=Free(),
         status=Status.converged,
         step_status=None,
         iterations=jnp.asarray(3),

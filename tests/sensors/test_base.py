@@ -1,5 +1,6 @@
 """What all sensors have in common: calibration, noise, wrapped differences, and what they refuse."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,10 +18,10 @@ from fgmbs.sensors import (
     LoadCell,
     Position,
     Reading,
-    Unknown,
     Velocity,
 )
 from fgmbs.sensors.base import rate, second_rate
+from fgmbs.unknowns import Unknown, known
 
 ANYTHING = Reading(jnp.zeros(2), jnp.zeros(2), None, None, {}, jnp.asarray(0.0))
 
@@ -71,9 +72,8 @@ def board(**options):
 
 
 def predict(sensor, q, **calibration):
-    return np.asarray(
-        sensor.predict(turntable(), Reading(jnp.asarray(q), ANYTHING.dq, None, None, {}, 0.0), calibration)
-    )
+    sensor = eqx.tree_at(lambda s: s.channel.calibration, sensor, known(sensor.channel.calibration) | calibration)
+    return np.asarray(sensor.predict(turntable(), Reading(jnp.asarray(q), ANYTHING.dq, None, None, {}, 0.0)))
 
 
 def turntable():
@@ -134,7 +134,7 @@ def test_any_mechanism_with_frames_has_gyroscopes_and_accelerometers():
     reading = Reading(jnp.array([phi]), jnp.array([dphi]), jnp.array([ddphi]), None, {}, jnp.asarray(0.0))
     gyroscope = Gyroscope("g", body="disc", sigma=1)
     gyroscope.check(table)
-    np.testing.assert_allclose(gyroscope.predict(table, reading, {}), 2 * dphi)
+    np.testing.assert_allclose(gyroscope.predict(table, reading), 2 * dphi)
     unit = lambda angle: np.array([np.cos(angle), np.sin(angle)])  # noqa: E731
     position, velocity, acceleration = second_rate(table, reading, lambda q, t: table.body_frame("disc", q, t)[1])
     np.testing.assert_allclose(position, 2 * unit(phi))
@@ -287,7 +287,7 @@ def test_numbers_of_a_sensor_are_traced_and_batched():
 
     def reading(sigma, bias):
         sensor = board(sigma=sigma, bias=Unknown(bias, sigma=sigma))
-        return sensor.noise_sigma(), sensor.predict(turntable(), ANYTHING, {})
+        return sensor.noise_sigma(), sensor.predict(turntable(), ANYTHING)
 
     noise, value = jax.vmap(reading)(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
     np.testing.assert_array_equal(noise, [[1, 1], [2, 2]])

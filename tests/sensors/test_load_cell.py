@@ -42,7 +42,7 @@ def instant(driven):
 
 
 def force(mechanism, instant, pin, **options):
-    return np.asarray(LoadCell("cell", pin=pin, sigma=1, **options).predict(mechanism, instant, {}))
+    return np.asarray(LoadCell("cell", pin=pin, sigma=1, **options).predict(mechanism, instant))
 
 
 def about_centre(driven, instant, body, first, second, cog):
@@ -95,14 +95,14 @@ def test_frames_and_axes(driven, instant):
 
 
 def test_torques(driven, instant):
-    read = lambda **given: Torque("i", sigma=1, **given).predict(driven, instant, {})  # noqa: E731
+    read = lambda **given: Torque("i", sigma=1, **given).predict(driven, instant)  # noqa: E731
     np.testing.assert_allclose(read(of="fan"), 7)
     np.testing.assert_allclose(read(of="fan", unit="A", gain=0.5, bias=0.1), 3.6)
     np.testing.assert_allclose(read(of="x_Q", unit="N"), 3)
     np.testing.assert_allclose(read(of="y_Q", unit="N"), 0)
     slope = jax.jacfwd(
         lambda u: Torque("i", of="fan", sigma=1).predict(
-            driven, Reading(instant.q, instant.dq, None, None, {"fan": u}, instant.t), {}
+            driven, Reading(instant.q, instant.dq, None, None, {"fan": u}, instant.t)
         )
     )(jnp.asarray(2.0))
     np.testing.assert_array_equal(slope, 1)

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.sensors import Accelerometer, Distance, Encoder, Gyroscope, Position, Reading, Unknown, Velocity
+from fgmbs.sensors import Accelerometer, Distance, Encoder, Gyroscope, Position, Reading, Velocity
+from fgmbs.unknowns import Unknown, is_unknown
 
 DT = 1e-3
 INSIDE = slice(3, -3)
@@ -24,7 +25,7 @@ def read(mechanism, motion, sensor):
     """Readings at the samples of a motion, those of the mechanism's own accelerations."""
 
     def at(t, q, dq, ddq):
-        return sensor.predict(mechanism, Reading(q, dq, ddq, None, {}, t), {})
+        return sensor.predict(mechanism, Reading(q, dq, ddq, None, {}, t))
 
     return np.asarray(jax.jit(jax.vmap(at))(*(jnp.asarray(x) for x in (motion.t, motion.q, motion.dq, motion.ddq))))
 
@@ -103,11 +104,11 @@ def test_an_accelerometer_on_a_pendulum_is_exact(pendulum):
     q, dq = jnp.array([c, s]), dphi * jnp.array([-s, c])
     ddq, _ = eqx.filter_jit(pendulum.accelerations)(q, dq, jnp.asarray(0.0))
     reading = Reading(q, dq, ddq, None, {}, jnp.asarray(0.0))
-    tip = Accelerometer("tip", body="rod", at=(1.0, 0.0), sigma=1).predict(pendulum, reading, {})
+    tip = Accelerometer("tip", body="rod", at=(1.0, 0.0), sigma=1).predict(pendulum, reading)
     np.testing.assert_allclose(tip, [-(dphi**2) + g * s, -1.5 * g * c + g * c], atol=1e-9)
-    pivot = Accelerometer("pivot", body="rod", sigma=1).predict(pendulum, reading, {})
+    pivot = Accelerometer("pivot", body="rod", sigma=1).predict(pendulum, reading)
     np.testing.assert_allclose(pivot, [g * s, g * c], atol=1e-9)
-    np.testing.assert_allclose(Gyroscope("g", body="rod", sigma=1).predict(pendulum, reading, {}), dphi, atol=1e-12)
+    np.testing.assert_allclose(Gyroscope("g", body="rod", sigma=1).predict(pendulum, reading), dphi, atol=1e-12)
 
 
 def test_a_camera_reads_pixels(fourbar, motion, coupler):
@@ -140,7 +141,7 @@ def test_distances(fourbar, motion, points):
 def test_a_distance_has_derivatives_where_the_points_meet(pendulum):
     distance = Distance("d", between=("pivot", "tip"), sigma=1)
     zero = jnp.zeros(2)
-    J = jax.jacfwd(lambda q: distance.predict(pendulum, Reading(q, zero, None, None, {}, jnp.asarray(0.0)), {}))(zero)
+    J = jax.jacfwd(lambda q: distance.predict(pendulum, Reading(q, zero, None, None, {}, jnp.asarray(0.0))))(zero)
     np.testing.assert_array_equal(J, 0)
 
 
@@ -155,8 +156,8 @@ def test_derivatives_of_predictions_are_those_of_differences(fourbar, motion):
     def predictions(x):
         q, dq, ddq, mu = x[:5], x[5:10], x[10:15], x[15]
         reading = Reading(q, dq, ddq, None, {}, jnp.asarray(0.0))
-        calibration = ({"misalignment": mu}, {}, {})
-        return jnp.concatenate([s.predict(fourbar, reading, c) for s, c in zip(sensors, calibration, strict=True)])
+        turned = eqx.tree_at(lambda s: s.channel.calibration["misalignment"], sensors[0], mu, is_leaf=is_unknown)
+        return jnp.concatenate([s.predict(fourbar, reading) for s in (turned, *sensors[1:])])
 
     x = jnp.concatenate([jnp.asarray(y[k]) for y in (motion.q, motion.dq, motion.ddq)] + [jnp.array([0.1])])
     differences = jax.jit(jax.vmap(lambda e: (predictions(x + h * e) - predictions(x - h * e)) / (2 * h)))(jnp.eye(16))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from fgmbs.errors import ArgumentError
-from fgmbs.sensors import Accelerometer, Encoder, Gyroscope, LoadCell, Position, Torque, Unknown
+from fgmbs.sensors import Accelerometer, Encoder, Gyroscope, LoadCell, Position, Torque
 from fgmbs.sensors.readings import readings
+from fgmbs.unknowns import Unknown
 
 IMU = Accelerometer("imu", body="coupler", at=(0.3, 0.1), sigma=0.1)
 ENCODER = Encoder("crank", of="theta", sigma=1e-3)

@@ -16,6 +16,7 @@ from fgmbs.factors.priors import soft_equality
 from fgmbs.factors.robust import Cauchy
 from fgmbs.graph import TimeGraph, Unknowns
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.unknowns import Unknown, freed
 
 T = 4
 TARGETS = jnp.array([[0.3], [-0.2], [0.5], [1.5]])
@@ -29,11 +30,11 @@ TRACES = []
 def valley(at, x):
     """Rosenbrock's valley, bent by a global parameter."""
     TRACES.append(None)
-    return jnp.stack([x[1] - at.theta["a"][0] * x[0] ** 2, 1 - x[0] + at.series[0]])
+    return jnp.stack([x[1] - at.shared["a"][0] * x[0] ** 2, 1 - x[0] + at.series[0]])
 
 
 def parameter(at):
-    return at.theta["a"] - at.data
+    return at.shared["a"] - at.data
 
 
 def logarithm(at, x):
@@ -62,11 +63,17 @@ def rounded(at, x):
 
 def _banana(pendulum, targets=TARGETS, prior=1.5):
     factors = (
-        Factor(valley, ("x",), Noise.sigma(jnp.array([0.2, 1.0])), series=targets, globals=("a",)),
+        Factor(valley, ("x",), Noise.sigma(jnp.array([0.2, 1.0])), series=targets, shared=("a",)),
         Factor(soft_equality, ("x",), Noise.sigma(0.5), "interval", loss=Cauchy(1.0)),
-        Factor(parameter, (), Noise.sigma(0.5), "global", data=jnp.array([prior]), globals=("a",)),
+        Factor(parameter, (), Noise.sigma(0.5), "global", data=jnp.array([prior]), shared=("a",)),
     )
-    return TimeGraph(pendulum, factors, (("x", 2),), 0.1 * jnp.arange(T), jnp.asarray(0.1), (("a", 1),))
+    return _with_unknown(pendulum, 1, factors, (("x", 2),), 0.1 * jnp.arange(T), jnp.asarray(0.1))
+
+
+def _with_unknown(pendulum, size, *arguments):
+    """A graph that shares a vector of unknown numbers, "a"."""
+    (mechanism, shared), free = freed((pendulum, {"a": Unknown(np.zeros(size))}), lambda path: path[1].key)
+    return TimeGraph(mechanism, *arguments, shared, free)
 
 
 def _one_factor(pendulum, residual, series=None):
@@ -143,7 +150,7 @@ def test_minimum_is_the_one_that_scipy_finds(solution):
 
 
 def _curve(at, x):
-    return at.theta["a"][:1] * jnp.exp(-at.theta["a"][1:] * at.t) + x - at.series
+    return at.shared["a"][:1] * jnp.exp(-at.shared["a"][1:] * at.t) + x - at.series
 
 
 def _curve_rows(y, times, flat):
@@ -160,11 +167,11 @@ def test_curve_fit_equals_scipy_and_jaxopt(pendulum):
     times = 0.4 * jnp.arange(8)
     y = 2 * jnp.exp(-0.7 * times) + 0.1 * jnp.asarray(np.random.default_rng(5).standard_normal(8))
     factors = (
-        Factor(_curve, ("x",), Noise.sigma(0.1), series=y[:, None], globals=("a",)),
+        Factor(_curve, ("x",), Noise.sigma(0.1), series=y[:, None], shared=("a",)),
         Factor(soft_equality, ("x",), Noise.sigma(0.05), "interval"),
         Factor(_first, ("x",), Noise.sigma(0.01), "initial"),
     )
-    graph = TimeGraph(pendulum, factors, (("x", 1),), times, jnp.asarray(0.4), (("a", 2),))
+    graph = _with_unknown(pendulum, 2, factors, (("x", 1),), times, jnp.asarray(0.4))
     start = Unknowns(jnp.zeros((8, 1)), jnp.array([1.0, 0.1]))
     x, state = solve(start, graph)
     assert state.status == Status.converged
@@ -176,6 +183,51 @@ def test_curve_fit_equals_scipy_and_jaxopt(pendulum):
     dense = jaxopt.LevenbergMarquardt(rows, tol=1e-12, xtol=1e-14, gtol=1e-12, maxiter=100).run(_flat(start)).params
     np.testing.assert_allclose(_flat(x), dense, atol=1e-8)
     assert float(state.look.cost) == pytest.approx(reference.cost, rel=1e-12)
+
+
+LIMIT = 0.9
+
+
+def _within(pendulum, limit):
+    graph = _banana(pendulum)
+    (_, shared), free = freed((pendulum, {"a": Unknown(np.full(1, 0.5), upper=limit)}), lambda path: path[1].key)
+    return eqx.tree_at(lambda graph: (graph.shared, graph.free), graph, (shared, free))
+
+
+@pytest.mark.parametrize("linear", ["sequential", "sqrt", "dense"])
+def test_bounds_hold_exactly(pendulum, solution, linear):
+    assert solution.params.globals[0] > LIMIT + 0.05
+    solver = LevenbergMarquardt(linear=linear, maxiter=60, tol=1e-12)
+    x, state = solve(START._replace(globals=jnp.array([0.5])), _within(pendulum, LIMIT), solver)
+    assert state.status == Status.converged and x.globals[0] == LIMIT
+    cost = jax.jit(lambda steps: _cost(jnp.append(steps, LIMIT), PARAMETERS))
+    exact = scipy.optimize.minimize(cost, np.ravel(x.steps), jac=jax.jit(jax.grad(cost)), method="BFGS").x
+    np.testing.assert_allclose(np.ravel(x.steps), exact, atol=1e-5)
+    np.testing.assert_allclose(jax.grad(cost)(jnp.ravel(x.steps)), 0, atol=1e-8)
+
+
+def test_a_bound_that_is_not_met_changes_nothing(pendulum, solution):
+    x, _ = solve(START._replace(globals=jnp.array([0.5])), _within(pendulum, 1e3))
+    np.testing.assert_allclose(_flat(x), _flat(solution.params), atol=1e-9)
+
+
+def test_derivatives_on_a_bound_equal_differences(pendulum):
+    """By targets and by the bound itself."""
+    start = START._replace(globals=jnp.array([0.5]))
+
+    @jax.jit
+    def final(numbers):
+        graph = _within(pendulum, jnp.asarray(LIMIT))
+        where = lambda graph: (graph.factors[0].series, graph.free.upper)  # noqa: E731
+        graph = eqx.tree_at(where, graph, (numbers[:T, None], numbers[T:]))
+        return _flat(SOLVER.run(start, graph)[0])
+
+    numbers = jnp.append(TARGETS[:, 0], LIMIT)
+    slope = jax.jit(jax.jacfwd(final))(numbers)
+    step = 1e-5 * jnp.eye(T + 1)
+    differences = [(final(numbers + e) - final(numbers - e)) / 2e-5 for e in step]
+    np.testing.assert_allclose(slope, np.transpose(differences), atol=1e-7)
+    np.testing.assert_allclose(jax.jit(jax.jacrev(final))(numbers), slope, atol=1e-10)
 
 
 @pytest.mark.parametrize("linear", ["sqrt", "dense"])

@@ -1,0 +1,245 @@
+"""Numbers that are to be found: which leaves of a model they are, what is known of them before, how they are moved."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, PyTree
+
+from fgmbs.errors import ArgumentError
+from fgmbs.trajectories.arguments import Numbers, finite, refuse
+
+
+class Unknown(eqx.Module):
+    """A number to be found, or several; it may stand at any leaf of a mechanism or of a sensor.
+
+    Attributes:
+        value: What is most likely before anything is measured; the search begins there.
+        sigma: Standard deviation of the prior N(value, sigma²); infinite for none. With `log` that of the logarithm,
+            for small ones the relative standard deviation.
+        lower: Least value.
+        upper: Largest value.
+        log: The number is positive, and its logarithm is what is searched for and has the prior.
+    """
+
+    value: Float[Array, "*shape"]
+    sigma: Float[Array, "*shape"]
+    lower: Float[Array, "*shape"]
+    upper: Float[Array, "*shape"]
+    log: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        value: Numbers = 0.0,
+        *,
+        sigma: Numbers = np.inf,
+        lower: Numbers = -np.inf,
+        upper: Numbers = np.inf,
+        log: bool = False,
+    ):
+        """See the class.
+
+        Raises:
+            ArgumentError: Numbers that cannot be meant, bounds that are crossed, a value outside of them.
+        """
+        parts = {
+            "value": jnp.asarray(finite("value", value), dtype=float),
+            "sigma": _perhaps_infinite("sigma", sigma, lambda sigma: sigma <= 0, "positive numbers"),
+            "lower": _perhaps_infinite("lower", lower),
+            "upper": _perhaps_infinite("upper", upper),
+        }
+        shapes = {key: part.shape for key, part in parts.items()}
+        try:
+            shape = np.broadcast_shapes(*shapes.values())
+        except ValueError:
+            found = ", ".join(f"{key} of shape {shape}" for key, shape in shapes.items())
+            raise ArgumentError(f"Unknown: expected numbers of one shape, or one for all; found {found}") from None
+        self.value, self.sigma, self.lower, self.upper = (jnp.broadcast_to(part, shape) for part in parts.values())
+        if not isinstance(log, bool):
+            raise ArgumentError(f"log: expected True or False; found {log!r}")
+        self.log = log
+        numbers = self.value, self.lower, self.upper
+        if any(isinstance(part, Tracer) for part in numbers):
+            return
+        value, lower, upper = map(np.asarray, numbers)
+        crossed = lower >= upper
+        if np.any(crossed):
+            low, high = lower[crossed].flat[0], upper[crossed].flat[0]
+            raise ArgumentError(f"lower: expected a number below upper, which is {high:g}; found {low:g}")
+        outside = (value < lower) | (value > upper)
+        if np.any(outside):
+            found, low, high = (part[outside].flat[0] for part in (value, lower, upper))
+            raise ArgumentError(f"value: expected a number from {low:g} to {high:g}, its bounds; found {found:g}")
+        if log:
+            refuse("value", value, value <= 0, "positive numbers, because of log=True")
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there are bounds."""
+        sides = self.lower, self.upper
+        return any(isinstance(side, Tracer) or bool(np.any(np.isfinite(side))) for side in sides)
+
+    def reshaped(self, shape: tuple[int, ...]) -> "Unknown":
+        """The same for a leaf of this shape, one number for all of its entries."""
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), self)
+
+
+def _perhaps_infinite(argument: str, given: Numbers, bad: Callable | None = None, expected: str = "numbers") -> Array:
+    """Numbers, but no NaN."""
+    if isinstance(given, Tracer):
+        return given
+    try:
+        array = np.asarray(given, float)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{argument}: expected numbers; found {given!r}") from None
+    refuse(argument, array, np.isnan(array), "numbers")
+    if bad is not None:
+        refuse(argument, array, np.asarray(bad(array)), expected)
+    return jnp.asarray(array)
+
+
+def is_unknown(leaf: Any) -> bool:
+    return isinstance(leaf, Unknown)
+
+
+def known(tree: PyTree) -> PyTree:
+    """The tree with the values of its unknown leaves."""
+    return jax.tree.map(lambda leaf: leaf.value if is_unknown(leaf) else leaf, tree, is_leaf=is_unknown)
+
+
+def number(argument: str, value: "Numbers | Unknown") -> Array | Unknown:
+    """What an argument that may be `Unknown` gives: an array, or itself.
+
+    Raises:
+        ArgumentError: It is no array of finite numbers.
+    """
+    return value if isinstance(value, Unknown) else jnp.asarray(finite(argument, value), dtype=float)
+
+
+Path = tuple[Any, ...]
+"""Where a leaf is in a tree."""
+
+
+class Place(eqx.Module):
+    """Where some of θ belong."""
+
+    path: Path = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
+    log: bool = eqx.field(static=True)
+    bounded: bool = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+
+class Free(eqx.Module):
+    """θ: all unknown leaves of a tree behind one another, as logarithms where they are positive.
+
+    Attributes:
+        places: Which leaves these are.
+        value: Centre of the prior of θ.
+        sigma: Its standard deviations; infinite where there is none.
+        lower: Bounds of θ.
+        upper: Bounds of θ.
+    """
+
+    places: tuple[Place, ...] = ()
+    value: Float[Array, " p"] = eqx.field(default_factory=lambda: jnp.zeros(0))
+    sigma: Float[Array, " p"] = eqx.field(default_factory=lambda: jnp.zeros(0))
+    lower: Float[Array, " p"] = eqx.field(default_factory=lambda: jnp.zeros(0))
+    upper: Float[Array, " p"] = eqx.field(default_factory=lambda: jnp.zeros(0))
+
+    @property
+    def size(self) -> int:
+        """Numbers of θ."""
+        return sum(place.size for place in self.places)
+
+    def put(self, tree: PyTree, theta: Float[Array, " p"]) -> PyTree:
+        """The tree with θ at its places."""
+        if not self.places:
+            return tree
+        new = dict(zip((place.path for place in self.places), self.numbers(self.values(theta)), strict=True))
+        leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
+        return jax.tree.unflatten(structure, [new.get(path, leaf) for path, leaf in leaves])
+
+    def numbers(self, theta: Float[Array, "*p"]) -> list[Array]:
+        """What θ, or something of its shape, has of each place, in the shape of the leaf."""
+        parts, start = [], 0
+        for place in self.places:
+            parts.append(theta[start : start + place.size].reshape(place.shape))
+            start += place.size
+        return parts
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any of them has bounds."""
+        return any(place.bounded for place in self.places)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the places are called."""
+        return tuple(place.name for place in self.places)
+
+    def priors(self) -> dict[str, Unknown]:
+        """What is known of each place before, by name."""
+        sides = (self.values(side) for side in (self.value, self.lower, self.upper))
+        value, lower, upper = map(self.numbers, sides)
+        rows = zip(self.places, value, self.numbers(self.sigma), lower, upper, strict=True)
+        return {
+            place.name: Unknown(value, sigma=sigma, lower=lower, upper=upper, log=place.log)
+            for place, value, sigma, lower, upper in rows
+        }
+
+    def put_back(self, tree: PyTree) -> PyTree:
+        """The tree with `Unknown` at the places, as it was."""
+        new = dict(zip((place.path for place in self.places), self.priors().values(), strict=True))
+        leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
+        return jax.tree.unflatten(structure, [new.get(path, leaf) for path, leaf in leaves])
+
+    @property
+    def logs(self) -> Bool[np.ndarray, " p"]:
+        """Which of θ are logarithms."""
+        return np.concatenate([np.zeros(0, bool), *(np.full(place.size, place.log) for place in self.places)])
+
+    def values(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The numbers of the leaves."""
+        return jnp.where(self.logs, jnp.exp(theta), theta) if self.logs.any() else theta
+
+    def theta(self, values: Float[Array, " p"]) -> Float[Array, " p"]:
+        """θ of the numbers of the leaves; of a bound below zero the logarithm is that of zero."""
+        return jnp.where(self.logs, jnp.log(jnp.where(self.logs, jnp.maximum(values, 0.0), 1.0)), values)
+
+    def deviations(self, theta: Float[Array, " p"], sigma: Float[Array, " p"]) -> Float[Array, " p"]:
+        """Standard deviations of the numbers of the leaves, from those of θ."""
+        return jnp.where(self.logs, self.values(theta), 1.0) * sigma
+
+    def named(self, numbers: Float[Array, " p"]) -> dict[str, Array]:
+        """What each place has of numbers like θ, by name."""
+        return {place.name: part for place, part in zip(self.places, self.numbers(numbers), strict=True)}
+
+
+def freed(tree: PyTree, name: Callable[[Path], str]) -> tuple[PyTree, Free]:
+    """(the tree with the values of its unknown leaves, which these are).
+
+    Args:
+        tree: A pytree.
+        name: What the leaf at a path is called.
+    """
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_unknown)
+    unknown = [(path, leaf) for path, leaf in leaves if is_unknown(leaf)]
+    if not unknown:
+        return tree, Free()
+    places = tuple(Place(path, name(path), leaf.value.shape, leaf.log, leaf.bounded) for path, leaf in unknown)
+
+    def stacked(key: str) -> Array:
+        return jnp.concatenate([jnp.ravel(getattr(leaf, key)) for _, leaf in unknown])
+
+    free = Free(places, *map(stacked, ("value", "sigma", "lower", "upper")))
+    sides = tuple(map(free.theta, (free.value, free.lower, free.upper)))
+    return known(tree), eqx.tree_at(lambda free: (free.value, free.lower, free.upper), free, sides)
