@@ -38,7 +38,8 @@ def smoothed(window: fgmbs.Recording, joint: str, inputs: list) -> tuple[Smoothe
     rig = eqx.tree_at(lambda r: (r.viscous, r.coulomb, r.drag), rig, none)
     # Stamps that are off by 0.1 ms count for more than steps of the encoder.
     arm = Encoder("arm_encoder", of="arm", columns="arm", sigma=4e-4)
-    pendulum = Encoder("pendulum_encoder", of="pendulum", columns="pendulum", sigma=1e-3, bias=fgmbs.Unknown(sigma=0.02))
+    bias = fgmbs.Unknown(sigma=0.02)
+    pendulum = Encoder("pendulum_encoder", of="pendulum", columns="pendulum", sigma=1e-3, bias=bias)
     start = {name: window[name].values[0] for name in ("arm", "pendulum")}
     speeds = {name: window[f"{name}_speed"].values[0] for name in start}
     motion, seconds = timed(rig, window, [arm, pendulum], inputs, start=start, start_velocities=speeds)

@@ -74,7 +74,7 @@ class TimeGraph(eqx.Module):
     times: Float[Array, " steps"]
     dt: Scalar
     shared: dict[str, PyTree] = eqx.field(default_factory=dict)
-    free: Free = Free()
+    free: Free = eqx.field(default_factory=Free)
     chart: MotionChart | None = None
 
     def __check_init__(self):

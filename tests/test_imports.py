@@ -83,3 +83,9 @@ def test_importing_fgmbs_loads_neither_plots_nor_files():
     code = "import sys, fgmbs; print(sorted({'matplotlib', 'xarray', 'h5netcdf', 'tyro'} & set(sys.modules)))"
     answer = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert answer.stdout.strip() == "[]"
+
+
+def test_importing_leaves_the_choice_of_devices_to_the_user():
+    """They are chosen when the first array is made."""
+    code = "import fgmbs; from jax._src import xla_bridge; assert not xla_bridge._backends, list(xla_bridge._backends)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -88,7 +88,7 @@ def account(model: EstimationModel, x: Unknowns, data: StepData, look: Look) -> 
         places = (r, weight * active, of[..., start : start + r.shape[-1]])
         rows.append(FactorRows(*(part.reshape(-1, r.shape[-1]) for part in places)))
 
-    covariance = marginals.with_globals() if model.moves_constraints else marginals.steps
+    covariance = model.covariances(marginals)
     ddq, lambda_, ddq_std, lambda_std = _all_bands(model, x, data, E, covariance)
     of_theta = marginals.globals, influence, last @ last.T
     return Account(ddq, lambda_, ddq_std, lambda_std, E, covariance, *of_theta, tuple(rows))

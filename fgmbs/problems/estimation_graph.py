@@ -15,6 +15,7 @@ from fgmbs.factors.priors import chart_prior, prior_of_unknowns
 from fgmbs.graph import Rows, TimeGraph, Unknowns, has_mechanism, over_time, rebuilt, slopes
 from fgmbs.inputs import AbstractInput, Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
 from fgmbs.kinematics.chart import MotionChart
+from fgmbs.linear import Marginals
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.trajectory import Trajectory
 from fgmbs.sensors.base import AbstractSensor
@@ -102,6 +103,15 @@ class EstimationModel(eqx.Module):
     def moves_constraints(self) -> bool:
         """Whether numbers of the mechanism are unknown."""
         return has_mechanism(self.free)
+
+    @property
+    def columns(self) -> int:
+        """Of `tangents`: local coordinates, and where θ moves the steps θ."""
+        return self.local_size + self.moves_constraints * self.free.size
+
+    def covariances(self, marginals: Marginals) -> Float[Array, "steps columns columns"]:
+        """Covariances along the columns of `tangents`."""
+        return marginals.with_globals() if self.moves_constraints else marginals.steps
 
     def at(self, theta: Float[Array, " p"]) -> "EstimationModel":
         """The model of θ."""

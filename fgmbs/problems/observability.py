@@ -15,13 +15,8 @@ from fgmbs.graph import Unknowns, of_mechanism
 from fgmbs.inputs import AbstractInput
 from fgmbs.kinematics.names import listed
 from fgmbs.linear import METHODS
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
-from fgmbs.problems.estimation_arguments import (
-    checked_inputs,
-    checked_sensors,
-    chosen_coordinates,
-    nominal_delays,
-)
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.estimation_arguments import checked_inputs, checked_sensors, chosen_coordinates, nominal_delays
 from fgmbs.problems.estimation_graph import EstimationModel, Samples, StepData
 from fgmbs.problems.estimation_unknowns import freed_model
 from fgmbs.problems.noise_sizes import with_first_sizes
@@ -168,7 +163,7 @@ def observability(
             raise ArgumentError(f"rates: expected names of sensors; found {name!r}")
 
     mechanism, every, free = freed_model(mechanism, every)
-    mechanism = prepared(mechanism)
+    mechanism = mechanism.evaluated()
     chart = chosen_coordinates(mechanism, None)
     dt = jnp.asarray(t[1] - t[0], dtype=float)
     at_steps = tuple(f"{sensor.name}.delay" not in free.names for sensor in every)
@@ -250,8 +245,7 @@ def _known(model: EstimationModel, steps, data: StepData, active: Float[Array, "
     marginals = factorization.marginals()
     E = graph.tangents(x)
     assert E is not None
-    covariance = marginals.with_globals() if model.moves_constraints else marginals.steps
-    variance = jnp.einsum("kxa,kab,kxb->kx", E, covariance, E)
+    variance = jnp.einsum("kxa,kab,kxb->kx", E, model.covariances(marginals), E)
     E = E[..., : model.local_size]
     dof = model.chart.dof
     sigma = 1 / data.prior_weights[0]

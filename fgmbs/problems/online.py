@@ -17,7 +17,7 @@ from fgmbs.flat import flat, pattern_of
 from fgmbs.inputs import AbstractInput
 from fgmbs.io.expressions import nearest
 from fgmbs.kinematics.names import finite_number
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation_arguments import (
     checked_inputs,
     checked_sensors,
@@ -281,7 +281,7 @@ def online(
     checked_priors(free)
     chart = chosen_coordinates(mechanism, independent)
     model = EstimationModel(
-        prepared(mechanism),
+        mechanism.evaluated(),
         sensors,
         inputs,
         free,

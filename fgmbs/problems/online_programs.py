@@ -38,8 +38,7 @@ class Programs:
         """(a state, parts of an estimate)."""
         model: EstimationModel = unflat(self.pattern, numbers)
         state = self._first(model, jnp.zeros(model.step_size), jnp.ones(()), jnp.zeros(()), jnp.zeros(()))
-        n, nv, nu, W = model.mechanism.n, model.mechanism.nv, len(model.wandering), self.window
-        nl = model.local_size + model.moves_constraints * model.free.size
+        n, nv, nu, nl, W = model.mechanism.n, model.mechanism.nv, len(model.wandering), model.columns, self.window
         shapes = dict(t=(), q=(n,), dq=(nv,), ddq=(nv,), forces=(nu,), q_std=(n,), dq_std=(nv,), ddq_std=(nv,))
         shapes |= dict(forces_std=(nu,), steps=(W, model.step_size), unknowns=model.free.value.shape)
         shapes |= dict(status=(), unused=()) | (dict(covariances=(W, nl, nl)) if self.covariances else {})
@@ -88,8 +87,7 @@ class Programs:
             unused=unused,
         )
         if self.covariances:
-            marginals = estimate.marginals()
-            parts["covariances"] = marginals.with_globals() if model.moves_constraints else marginals.steps
+            parts["covariances"] = model.covariances(estimate.marginals())
         return (window, weights), parts
 
 
