@@ -62,3 +62,4 @@ class Status(eqx.Enumeration):
     not_assembled = "the starting point does not satisfy the constraints"
     not_driven = "the actuators cannot make the desired motion"
     out_of_reach = "the desired motion leaves what the mechanism can reach"
+    contradictory = "the velocities of the start contradict the constraints or each other"

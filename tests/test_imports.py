@@ -9,7 +9,12 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fgmbs"
 LAYERS = (
-    *(("typing", "errors", "flat", "loops", "lanes", "one_kernel"), ("kkt", "trajectories"), ("unknowns",), ("io",)),
+    *(
+        ("typing", "errors", "tracing", "flat", "loops", "lanes", "one_kernel"),
+        ("kkt", "trajectories"),
+        ("unknowns",),
+        ("io",),
+    ),
     *(
         ("recordings",),
         ("constraints",),

@@ -26,11 +26,13 @@ class Closure(eqx.Module):
     """Coordinates with a known motion."""
     motion: Callable[[Scalar], Float[Array, " k"]] | None = None
     """That motion y(t), a pytree [m, rad]."""
+    held: Bool[Array, " k"] | None = None
+    """Which of them are held to it; by default all. The rows of the others are zero."""
 
     def rows(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, " rows"]:
         """[Φ; q[followed] − y], zero where q is closed [m², m, rad]."""
         Phi = mechanism.constraints(q, t)
-        return jnp.concatenate([Phi, self._picked(q) - self.motion(t)]) if self.followed else Phi
+        return jnp.concatenate([Phi, self._gaps(q, t)]) if self.followed else Phi
 
     def jacobian(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, "rows nv"]:
         """[Φ_q; E[followed]], with respect to velocities: d/dt q = E dq."""
@@ -75,10 +77,15 @@ class Closure(eqx.Module):
         return close(mechanism, rows, jacobian, q, size=size, limit=limit, damping=damping)
 
     def _picked(self, values):
-        return values[jnp.asarray(self.followed, int)]
+        picked = values[jnp.asarray(self.followed, int)]
+        return picked if self.held is None else (picked.T * self.held).T
+
+    def _gaps(self, q, t):
+        y = self.motion(t)
+        return self._picked(q) - (y if self.held is None else y * self.held)
 
     def _gap_rate(self, mechanism, q, dq, t):
-        return mechanism.rate(lambda q, t: self._picked(q) - self.motion(t), q, dq, t)[1]
+        return mechanism.rate(self._gaps, q, dq, t)[1]
 
 
 class Instant(eqx.Module):

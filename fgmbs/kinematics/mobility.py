@@ -6,10 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.errors import AssemblyError
-from fgmbs.kinematics.assembly import assemble, closed, unit_rows
+from fgmbs.kinematics.assembly import assemble
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector
 from fgmbs.kinematics.position import solve_position
 from fgmbs.kinematics.pseudo_inverse import rank_limit, row_norms
+from fgmbs.kinematics.search import unit_rows
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 
 _NEIGHBOURS = 8
@@ -51,10 +52,10 @@ def mobility(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 
     """
     t = finite_number(t, "t")
     q = assemble(mechanism, t=t) if q is None else finite_vector(mechanism, q, mechanism.coordinate_names, "q")
-    here = unit_rows(mechanism, q, jnp.asarray(t, q.dtype))
-    if closed(*here) and _rank(here[1]) == here[1].shape[0]:
+    closed, rows = unit_rows(mechanism, q, jnp.asarray(t, q.dtype))
+    if closed and _rank(rows) == rows.shape[0]:
         # Independent rows stay independent nearby, and leave room to move there.
-        dof = mechanism.nv - here[1].shape[0]
+        dof = mechanism.nv - rows.shape[0]
         return Mobility(dof=dof, dof_here=dof, redundant_rows=())
     Phi_q, away, moved = (np.asarray(x) for x in _jacobians(mechanism, q, jnp.asarray(t, q.dtype)))
     if moved[0] > 1e-6:

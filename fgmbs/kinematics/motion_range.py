@@ -1,20 +1,23 @@
 """The range of motion: configurations along the values of one coordinate."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError, AssemblyError
-from fgmbs.kinematics.assembly import PATH_STEPS, assemble
+from fgmbs.kinematics.assembly import assemble
 from fgmbs.kinematics.mobility import mobility
 from fgmbs.kinematics.names import Numbers, coordinate_index, finite_number
-from fgmbs.kinematics.tracking import compiled_track
+from fgmbs.kinematics.tracking import PATH_STEPS, track
 from fgmbs.mechanisms.base import AbstractMechanism
 
 _STEP = 0.05
 """Longest step between two position problems, relative to the larger of 1 and the largest coordinate [m, rad]."""
 _REFINEMENTS = 3
 """Divisions, into 64 parts or more, of the step in which a dead point lies."""
+
+_track = eqx.filter_jit(track)
 
 
 class DeadPointError(AssemblyError):
@@ -86,11 +89,11 @@ def sweep(
 
 def _follow_one(mechanism, q, t, i, values) -> tuple[np.ndarray, int]:
     """`track` for coordinate i along `values`: (configurations reached, their number)."""
-    # Filled up by standing still, so that paths of similar length share one compilation, with `assemble` too.
+    # Filled up by standing still, so that paths of similar length share one compilation.
     filled = np.pad(values, (0, -len(values) % PATH_STEPS), mode="edge")
     dtype = mechanism.reference.dtype
     path = jnp.asarray(filled[:, None], dtype)
-    tracked = compiled_track(mechanism, jnp.asarray(q), jnp.full(len(filled), t, dtype), (i,), path)
+    tracked = _track(mechanism, jnp.asarray(q), jnp.full(len(filled), t, dtype), (i,), path)
     reached = int(np.sum(np.asarray(tracked.reached)[: len(values)]))
     return np.asarray(tracked.q)[:reached], reached
 

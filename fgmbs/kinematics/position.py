@@ -42,7 +42,7 @@ class PositionInfo(eqx.Module):
         return (self.status == Status.converged) | (self.status == Status.iteration_limit)
 
 
-class _Problem(eqx.Module):
+class PositionProblem(eqx.Module):
     """min ½ |q − q_start|² subject to C(q) = [Φ(q, t); q_i − value_i for each given i] = 0."""
 
     mechanism: AbstractMechanism
@@ -113,11 +113,10 @@ def solve_position(
     dtype = q_start.dtype
     given = jnp.zeros_like(q_start) if given_mask is None else given_mask.astype(dtype)
     values = q_start if given_values is None else given_values
-    problem = _Problem(prepared(mechanism), q_start, jnp.asarray(t, dtype), given, values)
+    problem = PositionProblem(prepared(mechanism), q_start, jnp.asarray(t, dtype), given, values)
     guess = q_start if guess is None else guess
-    q, lambda_, info = _nearest(jax.lax.stop_gradient(problem), jax.lax.stop_gradient(guess))
-    q, _ = _differentiable(problem, q, lambda_)
-    return q, info
+    q, lambda_, info = nearest_closed(jax.lax.stop_gradient(problem), jax.lax.stop_gradient(guess))
+    return implicit_nearest(problem, q, lambda_)[0], info
 
 
 class _Approach(NamedTuple):
@@ -132,7 +131,7 @@ class _Approach(NamedTuple):
     done: Array
 
 
-def _nearest(problem: _Problem, q):
+def nearest_closed(problem: PositionProblem, q):
     """(q, lambda_, info) of the closed configuration nearest to the start; the first pass closes q itself."""
     eps = float(jnp.finfo(problem.q_start.dtype).eps)
 
@@ -209,7 +208,7 @@ def _null_space_inverse(factors: RankFactors, hessian, *, convex: bool):
 
 
 @eqx.filter_custom_jvp
-def _differentiable(problem, q, lambda_):
+def implicit_nearest(problem, q, lambda_):
     """(q, lambda_) with the derivatives of the solution with respect to the problem.
 
     The optimality conditions ∇distance + C_qᵀ λ = 0, C = 0, differentiated: [H C_qᵀ; C_q 0] [t_v; t_λ] = −[t_g; t_C],
@@ -218,10 +217,10 @@ def _differentiable(problem, q, lambda_):
     return q, lambda_
 
 
-@_differentiable.def_jvp
-def _differentiable_jvp(primals, tangents):
+@implicit_nearest.def_jvp
+def _implicit_nearest_jvp(primals, tangents):
     problem, q, lambda_ = primals
-    q, lambda_ = _differentiable(problem, q, lambda_)  # so that this rule has derivatives again
+    q, lambda_ = implicit_nearest(problem, q, lambda_)  # so that this rule has derivatives again
 
     def conditions(problem):
         rows = problem.rows_along(q)

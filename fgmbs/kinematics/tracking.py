@@ -19,6 +19,8 @@ _SHORTEST_PART = 1 / 1024
 _LONGEST_MOVE = 0.2
 """Longest move of a coordinate over one part, relative to the mechanism as drawn: a longer one may end on another
 branch."""
+PATH_STEPS = 64
+"""Steps in which given coordinates are led to their values."""
 _DAMPING = 1e-12
 """What keeps the normal equations of the tangent solvable, relative to their trace: redundant rows and freedom left."""
 
@@ -54,13 +56,32 @@ def track(
         y: Their values [m, rad].
     """
     mechanism = prepared(mechanism)
-    q, reached, count = jax.lax.stop_gradient(_walk(*jax.lax.stop_gradient((mechanism, q0, t)), followed, y))
-    q = jax.vmap(lambda q, t, y: implicit_pose(mechanism, Closure(followed, Instant(t, y)), q, t))(q, t, y)
-    return Tracked(q, reached, count)
+    return implicit_poses(mechanism, walk(mechanism, q0, t, followed, y), t, followed, y)
 
 
-compiled_track = eqx.filter_jit(track)
-"""`track` for calls from the host, compiled once for each number of samples."""
+def lead(
+    mechanism: AbstractMechanism,
+    q0: Coordinates,
+    t: Scalar,
+    given: Bool[Array, " n"],
+    values: Coordinates,
+    needed: Bool[Array, ""],
+) -> tuple[Coordinates, Bool[Array, ""]]:
+    """(q, whether it got there) with given coordinates led to their values, on the branch of q0. Without derivatives.
+
+    Args:
+        mechanism: The mechanism, prepared.
+        q0: An assembled configuration [m, rad].
+        t: Time [s].
+        given: Which coordinates are given …
+        values: … and their values [m, rad].
+        needed: Otherwise nothing is done.
+    """
+    fractions = jnp.linspace(0.0, 1.0, PATH_STEPS + 1, dtype=q0.dtype)[1:, None]
+    y = q0 + fractions * jnp.where(given, values - q0, 0.0)
+    everything = tuple(range(mechanism.n))
+    led = walk(mechanism, q0, jnp.full(PATH_STEPS, t), everything, y, given, needed)
+    return led.q[-1], led.reached[-1]
 
 
 class _Way(NamedTuple):
@@ -73,8 +94,17 @@ class _Way(NamedTuple):
     count: Int[Array, ""]
 
 
-def _walk(mechanism, q0, t, followed, y):
-    """(q, reached, Newton steps) at every sample."""
+def walk(
+    mechanism: AbstractMechanism,
+    q0: Coordinates,
+    t: Float[Array, " steps"],
+    followed: tuple[int, ...],
+    y: Float[Array, "steps k"],
+    held: Bool[Array, " k"] | None = None,
+    needed: Bool[Array, ""] | bool = True,
+) -> Tracked:
+    """`track` of a prepared mechanism without derivatives, of those coordinates that are held, if it is needed."""
+    mechanism, q0, t, y = jax.lax.stop_gradient((mechanism, q0, t, y))
     drawn = jnp.max(jnp.abs(mechanism.reference))
     longest = _LONGEST_MOVE * jnp.where(drawn > 0, drawn, 1.0)
 
@@ -82,7 +112,7 @@ def _walk(mechanism, q0, t, followed, y):
         """The next part of the way between two samples (t, y)."""
         done = jnp.minimum(way.done + way.part, 1.0)
         (t0, y0), (t1, y1) = (jax.tree.map(lambda a, b, s=s: a + s * (b - a), row0, row1) for s in (way.done, done))
-        closure = Closure(followed, Instant(t1, y1))
+        closure = Closure(followed, Instant(t1, y1), held)
         # Tangent: the rows at (t1, y1) vanish to first order. Near to the one before, where it is not unique.
         J = closure.jacobian(mechanism, way.q, t0)
         length = jnp.sqrt(jnp.sum((y1 - y0) ** 2) + (t1 - t0) ** 2)
@@ -115,8 +145,20 @@ def _walk(mechanism, q0, t, followed, y):
         q = jnp.where(alive, way.q, q)
         return (q, way.direction, row, alive), (q, alive, way.count)
 
-    start = (q0, jnp.zeros(mechanism.nv, q0.dtype), (t[0], q0[jnp.asarray(followed, int)]), jnp.asarray(True))
-    return jax.lax.scan(sample, start, (t, y))[1]
+    start = (q0, jnp.zeros(mechanism.nv, q0.dtype), (t[0], q0[jnp.asarray(followed, int)]), jnp.asarray(needed))
+    return Tracked(*jax.lax.scan(sample, start, (t, y))[1])
+
+
+def implicit_poses(
+    mechanism: AbstractMechanism,
+    tracked: Tracked,
+    t: Float[Array, " steps"],
+    followed: tuple[int, ...],
+    y: Float[Array, "steps k"],
+) -> Tracked:
+    """Tracked coordinates as functions of the mechanism, t and y."""
+    q = jax.vmap(lambda q, t, y: implicit_pose(mechanism, Closure(followed, Instant(t, y)), q, t))(tracked.q, t, y)
+    return tracked._replace(q=q)
 
 
 @eqx.filter_custom_jvp

@@ -13,6 +13,9 @@ from fgmbs.kinematics.pseudo_inverse import pseudo_inverse, row_norms
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
+_CONTRADICTION = 1e-9
+"""What is left of velocities that contradict each other, relative to the largest, or to 1."""
+
 
 def solve_velocity(
     mechanism: AbstractMechanism,
@@ -90,33 +93,45 @@ def velocities(
     t = finite_number(t, "t")
     mask, values = given_arrays(mechanism, given, "given", velocities=True)
     near = None if start is None else finite_vector(mechanism, start, names, "start")
-    dq, gaps = _velocity_and_gaps(mechanism, q, jnp.asarray(t, q.dtype), mask, values, near)
-    dq, gaps = np.asarray(dq), np.asarray(gaps)
-    size = max(1.0, float(np.max(np.abs(dq), initial=0.0)), float(np.max(np.abs(values))))
-    given_gaps = np.where(mask, np.abs(dq - values), 0.0)
-    if max(np.max(gaps, initial=0.0), np.max(given_gaps)) > 1e-9 * size:
-        open_rows = [
-            name for name, gap in zip(mechanism.constraint_names, gaps, strict=True) if gap > 1e-3 * np.max(gaps)
-        ]
-        asked = ", ".join(f"{name} = {value:g}" for name, value in (given or {}).items())
-        if not asked:
-            raise ArgumentError(
-                f"no velocity satisfies the constraints in this configuration: {listed(open_rows)} contradict each "
-                f"other (by {np.max(gaps):.3g}); it may be a dead point of the prescribed motion"
-            )
-        best = ", ".join(f"{name} {dq[names.index(name)]:.6g}" for name in given or {})
-        raise ArgumentError(
-            f"given: {asked} cannot all hold in this configuration, because they contradict {listed(open_rows)}; "
-            f"the nearest velocities are {best}. Give fewer of them, or their independent part only"
+    dq, gaps, possible = velocity_and_gaps(mechanism, q, jnp.asarray(t, q.dtype), mask, values, near)
+    if not possible:
+        raise ArgumentError(contradiction(mechanism, dq, gaps, given or {}))
+    return dq
+
+
+def contradiction(mechanism: AbstractMechanism, dq: Velocities, gaps: Constraints, given: Mapping[str, float]) -> str:
+    """Why there are no such velocities; dq and gaps as `velocity_and_gaps` returns them."""
+    names, gaps = mechanism.velocity_names, np.asarray(gaps)
+    open_rows = [name for name, gap in zip(mechanism.constraint_names, gaps, strict=True) if gap > 1e-3 * np.max(gaps)]
+    if not given:
+        return (
+            f"no velocity satisfies the constraints in this configuration: {listed(open_rows)} contradict each "
+            f"other (by {np.max(gaps):.3g}); it may be a dead point of the prescribed motion"
         )
-    return jnp.asarray(dq)
+    asked = ", ".join(f"{name} = {value:g}" for name, value in given.items())
+    best = ", ".join(f"{name} {dq[names.index(name)]:.6g}" for name in given)
+    return (
+        f"given: {asked} cannot all hold in this configuration, because they contradict {listed(open_rows)}; "
+        f"the nearest velocities are {best}. Give fewer of them, or their independent part only"
+    )
 
 
 @eqx.filter_jit
-def _velocity_and_gaps(mechanism, q, t, mask, values, start):
+def velocity_and_gaps(
+    mechanism: AbstractMechanism,
+    q: Coordinates,
+    t: Scalar,
+    mask: Bool[Array, " nv"],
+    values: Velocities,
+    start: Velocities | None = None,
+) -> tuple[Velocities, Constraints, Bool[Array, ""]]:
+    """(dq as `solve_velocity` finds it, what is left of each constraint, whether all that was asked holds)."""
     dq = solve_velocity(mechanism, q, t, mask, values, start)
-    gaps = prepared(mechanism).constraint_rate(q, dq, t)
-    return dq, jnp.abs(gaps) / row_norms(mechanism.constraint_jacobian(q, t))
+    gaps = jnp.abs(prepared(mechanism).constraint_rate(q, dq, t))
+    gaps = gaps / row_norms(prepared(mechanism).constraint_jacobian(q, t))
+    left = jnp.maximum(jnp.max(gaps, initial=0.0), jnp.max(jnp.where(mask, jnp.abs(dq - values), 0.0)))
+    size = jnp.maximum(jnp.max(jnp.abs(dq), initial=1.0), jnp.max(jnp.abs(values)))
+    return dq, gaps, left <= _CONTRADICTION * size
 
 
 def _nearest_rates(

@@ -17,13 +17,15 @@ from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError, Status
 from fgmbs.kinematics.closure import Closure, Instant
 from fgmbs.kinematics.names import listed
-from fgmbs.kinematics.tracking import implicit_pose, track
+from fgmbs.kinematics.search import unit_rows
+from fgmbs.kinematics.tracking import Tracked, implicit_pose, implicit_poses, walk
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.desired import DesiredMotion
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
-from fgmbs.problems.first_pose import drawn_pose, first_pose, is_traced, out_of_reach
+from fgmbs.problems.first_pose import first_pose, out_of_reach
 from fgmbs.problems.marching import Outside
 from fgmbs.problems.motors import Motor
+from fgmbs.tracing import is_traced, repeat, where_needed
 
 _IDLE = 1e-9
 """Share of an actuator's force that does work, below which it counts as none."""
@@ -77,23 +79,35 @@ def staged_motion(
 
     Where the desired coordinates leave freedom, it moves as little as it can: a start for weighted tracking.
     """
-    t0 = wanted.start
-    drawn = None if start else drawn_pose(mechanism, t0)
-    q0 = first_pose(mechanism, wanted.followed, wanted.y[0], t0, start) if drawn is None else drawn
-    found = _solve(mechanism, motors, outside, wanted, q0, covariance)
-    if drawn is not None and not is_traced(found) and not found[1][0]:
-        # No way from the drawing to the first sample: perhaps from elsewhere.
-        q0 = first_pose(mechanism, wanted.followed, wanted.y[0], t0, start)
-        found = _solve(mechanism, motors, outside, wanted, q0, covariance)
-    return found
+    tracked = _followed(mechanism, wanted, start)
+    return _solve(mechanism, motors, outside, wanted, tracked, covariance)
+
+
+def _followed(mechanism: AbstractMechanism, wanted: DesiredMotion, start: Mapping[str, float] | None) -> Tracked:
+    """The way from the drawing, if it is assembled so and there is one; else from the pose of the first sample."""
+    t0, drawn = wanted.start, jax.lax.stop_gradient(mechanism.reference)
+    closed = unit_rows(mechanism, drawn, jnp.asarray(t0, drawn.dtype))[0]
+
+    def attempt(state):
+        k, _ = state
+        q0 = where_needed(k > 0, lambda: first_pose(mechanism, wanted.followed, wanted.y[0], t0, start), drawn)
+        return k + 1, _walk(mechanism, q0, wanted, (k > 0) | closed)
+
+    T = wanted.t.shape[0]
+    nothing = Tracked(np.zeros((T, mechanism.n), drawn.dtype), np.zeros(T, bool), np.zeros(T, int))
+    return repeat(lambda state: (state[0] < 2) & ~state[1].reached[0], attempt, (1 if start else 0, nothing))[1]
 
 
 @eqx.filter_jit
-def _solve(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: DesiredMotion, q0, covariance: bool):
+def _walk(mechanism, q0, wanted: DesiredMotion, needed) -> Tracked:
+    return walk(prepared(mechanism), q0, wanted.t, wanted.followed, wanted.y, needed=needed)
+
+
+@eqx.filter_jit
+def _solve(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: DesiredMotion, tracked: Tracked, covariance):
     """(result, which samples were reached, how much each unknown force can do)."""
     mechanism, t, followed = prepared(mechanism), wanted.t, wanted.followed
-    tracked = track(mechanism, q0, t, followed, wanted.y)
-    q, commands = tracked.q, outside.known(t).commands
+    q, commands = implicit_poses(mechanism, tracked, t, followed, wanted.y).q, outside.known(t).commands
     dq, ddq, found, lambda_, load, missing, influence = jax.vmap(
         lambda q, t, c, *y: sample_forces(mechanism, outside, q, t, c, Closure(followed, Instant(t, *y)))
     )(q, t, commands, wanted.y, wanted.dy, wanted.ddy)

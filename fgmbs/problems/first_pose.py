@@ -6,7 +6,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.errors import ArgumentError, AssemblyError, Status
@@ -14,30 +13,26 @@ from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.constraints import position_constraint
 from fgmbs.factors.priors import tracking_selected
 from fgmbs.graph import TimeGraph
-from fgmbs.kinematics import assemble, solve_position, solve_velocity, velocities
-from fgmbs.kinematics.assembly import closed, unit_rows
+from fgmbs.kinematics import assemble
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import coordinate_index, finite_number, listed
 from fgmbs.kinematics.pseudo_inverse import rank_limit
+from fgmbs.kinematics.search import nearest_assembly
+from fgmbs.kinematics.velocity import contradiction, velocity_and_gaps
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.tracing import is_traced
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _TIGHT = 1e-5
 """Standard deviation of constraints beside desired coordinates of standard deviation 1."""
 
 
-def is_traced(*trees) -> bool:
-    """Whether any number in these is being traced."""
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
-
-
 def assembled_start(
     mechanism: AbstractMechanism,
     t: Scalar | float,
-    q_given: tuple[Bool[Array, " n"], Float[Array, " n"]],
+    q_given: tuple[Bool[Array, " n"] | None, Float[Array, " n"]],
     dq_given: tuple[Bool[Array, " nv"], Float[Array, " nv"]],
-    traced: bool,
 ) -> tuple[Coordinates, Velocities, Status]:
     """(q, dq, status) of a start near the mechanism as drawn, with coordinates and velocities given as (mask, values).
 
@@ -47,17 +42,23 @@ def assembled_start(
         AssemblyError: There is no such position.
         ArgumentError: It does not allow these velocities.
     """
-    if traced:
-        q, info = solve_position(mechanism, mechanism.reference, t, *q_given)
-        dq = solve_velocity(mechanism, q, t, *dq_given)
-        return q, dq, Status.where(info.assembled, Status.converged, Status.not_assembled)
-    q = assemble(mechanism, _by_name(mechanism.coordinate_names, *q_given), t=float(t))
-    dq = velocities(mechanism, q, _by_name(mechanism.velocity_names, *dq_given), t=float(t))
-    return q, dq, Status.converged
+    t = jnp.asarray(t, mechanism.reference.dtype)
+    q, assembled = nearest_assembly(mechanism, t, *q_given)
+    dq, gaps, possible = velocity_and_gaps(mechanism, q, t, *dq_given)
+    status = Status.where(possible, Status.converged, Status.contradictory)
+    status = Status.where(assembled, status, Status.not_assembled)
+    if not is_traced(status):
+        if not assembled:
+            assemble(mechanism, _by_name(mechanism.coordinate_names, *q_given), t=float(t))  # says why
+        if not possible:
+            raise ArgumentError(contradiction(mechanism, dq, gaps, _by_name(mechanism.velocity_names, *dq_given)))
+    return q, dq, status
 
 
 def _by_name(names: tuple[str, ...], mask, values) -> dict[str, float]:
     """Those values that count, by name."""
+    if mask is None:
+        return {}
     return {name: float(x) for name, there, x in zip(names, np.asarray(mask), np.asarray(values), strict=True) if there}
 
 
@@ -70,6 +71,8 @@ def first_pose(
 ) -> Coordinates:
     """The assembled pose with the desired coordinates of the first sample that is nearest to a rough start.
 
+    It chooses the branch only, and has no derivative.
+
     Args:
         mechanism: The mechanism.
         followed: Desired coordinates …
@@ -81,63 +84,55 @@ def first_pose(
         ArgumentError: `start` cannot be meant.
         AssemblyError: There is no such pose: says how far the mechanism comes.
     """
-    places = [coordinate_index(mechanism, name, "start") for name in start or {}]
-    values = list((start or {}).values())
-    if is_traced(mechanism, y, values):
-        # It chooses the branch only, and has no derivative.
-        mechanism, y = jax.lax.stop_gradient((mechanism, y))
-        guess = mechanism.reference
-        for i, value in zip(places, values, strict=True):
-            guess = guess.at[i].set(value)
-        given = jnp.asarray(followed, int)
-        mask = jnp.zeros(mechanism.n, bool).at[given].set(True)
-        return solve_position(mechanism, guess, t, mask, guess.at[given].set(y))[0]
-    guess = np.array(mechanism.reference)
-    guess[places] = [finite_number(value, f"start[{name!r}]") for name, value in (start or {}).items()]
-    names = mechanism.coordinate_names
-    wanted = {names[i]: float(value) for i, value in zip(followed, np.asarray(y), strict=True)}
-    try:
-        return assemble(mechanism, wanted, start=guess, t=t)
-    except AssemblyError as error:
+    mechanism, y = jax.lax.stop_gradient((mechanism, y))
+    guess = mechanism.reference
+    for name, value in (start or {}).items():
+        number = value if is_traced(value) else finite_number(value, f"start[{name!r}]")
+        guess = guess.at[coordinate_index(mechanism, name, "start")].set(number)
+    places = jnp.asarray(followed, int)
+    given = jnp.zeros(mechanism.n, bool).at[places].set(True)
+    q, assembled = nearest_assembly(mechanism, t, given, jnp.zeros_like(guess).at[places].set(y), guess)
+    if not is_traced(assembled) and not assembled:
+        wanted = {mechanism.coordinate_names[i]: float(value) for i, value in zip(followed, y, strict=True)}
         distance = out_of_reach(mechanism, mechanism.reference, t, followed, y)
-        raise AssemblyError(
-            f"the desired motion is out of reach at its first sample, t = {t:.6g} s, by {distance:.4g} (m for "
-            f"lengths, rad for angles): {error}"
-        ) from None
-
-
-def drawn_pose(mechanism: AbstractMechanism, t: float) -> Coordinates | None:
-    """The mechanism as drawn, if it is assembled so."""
-    if is_traced(mechanism):
-        return None
-    with jax.ensure_compile_time_eval():
-        q = mechanism.reference
-        return q if closed(*unit_rows(mechanism, q, jnp.asarray(t, q.dtype))) else None
+        try:
+            assemble(mechanism, wanted, start=guess, t=t)
+        except AssemblyError as error:
+            raise AssemblyError(
+                f"the desired motion is out of reach at its first sample, t = {t:.6g} s, by {distance:.4g} (m for "
+                f"lengths, rad for angles): {error}"
+            ) from None
+    return q
 
 
 def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: float) -> int:
-    """Degrees of freedom that the desired coordinates leave, in the pose as drawn.
+    """Degrees of freedom that desired coordinates leave: of the mechanism as described, whatever its numbers are now.
 
-    While the mechanism is traced, that of its description counts.
+    Without a description it is that of its own numbers; while these are traced, every desired coordinate takes one.
     """
-    if is_traced(mechanism):
-        with jax.ensure_compile_time_eval():
-            described = mechanism.described
-        if described is None:
-            return max(0, mechanism.dof - len(followed))
-        mechanism = described
-    q = drawn_pose(mechanism, t)
+    return _freedom_as_drawn(_described(mechanism), followed, t)
+
+
+def _described(mechanism: AbstractMechanism) -> AbstractMechanism:
     with jax.ensure_compile_time_eval():
-        return _freedom(mechanism, assemble(mechanism, t=t) if q is None else q, t, followed)
+        described = mechanism.described
+    return mechanism if described is None else described
+
+
+def _freedom_as_drawn(mechanism: AbstractMechanism, followed: tuple[int, ...], t: float) -> int:
+    if is_traced(mechanism):
+        return max(0, mechanism.dof - len(followed))
+    with jax.ensure_compile_time_eval():
+        return _freedom(mechanism, assemble(mechanism, t=t), t, followed)
 
 
 def refuse_freedom(mechanism: AbstractMechanism, followed: tuple[int, ...], t: float) -> None:
-    """Refuses desired coordinates that do not determine the motion.
+    """Refuses desired coordinates that do not determine the motion; while it is traced, of the mechanism as described.
 
     Raises:
         ArgumentError: Says how many degrees of freedom are left, or that the pose as drawn is singular for them.
     """
-    left = freedom_left(mechanism, followed, t)
+    left = _freedom_as_drawn(_described(mechanism) if is_traced(mechanism) else mechanism, followed, t)
     if left == 0:
         return
     names = listed(mechanism.coordinate_names[i] for i in followed)

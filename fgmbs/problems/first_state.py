@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics import assemble
-from fgmbs.kinematics.assembly import is_proper
 from fgmbs.kinematics.closure import Closure
+from fgmbs.kinematics.search import is_proper
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.smoothed_motion import Branch
 from fgmbs.typing import Coordinates

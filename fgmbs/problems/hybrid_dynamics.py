@@ -24,11 +24,12 @@ from fgmbs.problems.desired import (
 )
 from fgmbs.problems.determined_motion import determined_motion
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
-from fgmbs.problems.first_pose import assembled_start, freedom_left, is_traced
+from fgmbs.problems.first_pose import assembled_start, freedom_left
 from fgmbs.problems.marching import Marched, Outside, march
 from fgmbs.problems.motors import chosen_motors, scales
 from fgmbs.problems.simulation import refuse_failed, worst
 from fgmbs.problems.simulation_arguments import Integrator, transition_of, velocities_given
+from fgmbs.tracing import is_traced
 from fgmbs.trajectories import PiecewisePolynomial
 
 _SAME = 1e-6
@@ -114,9 +115,8 @@ def hybrid_dynamics(
 
     dt = jnp.asarray(uniform_step(times, "because free coordinates are integrated over them"))
     rule, t0 = transition_of(integrator), jnp.asarray(times[0])
-    traced = is_traced(mechanism, outside)
-    q, dq, status = _first_state(mechanism, outside, t0, start, start_velocities, traced)
-    marched, interrupted = march(mechanism, rule, outside, q, dq, t0, dt, len(times) - 1, traced, progress)
+    q, dq, status = _first_state(mechanism, outside, t0, start, start_velocities)
+    marched, interrupted = march(mechanism, rule, outside, q, dq, t0, dt, len(times) - 1, progress)
     result = _driven(mechanism, motors, wanted, outside, rule, jnp.asarray(times), marched, status)
     if interrupted:
         raise Interrupted(f"interrupted after {result.t.shape[0]} of {len(times)} steps", result)
@@ -127,14 +127,14 @@ def hybrid_dynamics(
     return result
 
 
-def _first_state(mechanism, outside: Outside, t0, start, start_velocities, traced: bool):
+def _first_state(mechanism, outside: Outside, t0, start, start_velocities):
     """(q, dq, status) of the start: free coordinates as given, the others where their motion begins."""
     followed = () if outside.drive is None else outside.drive.followed
     y, dy = jax.jvp(outside.motion, (t0,), (jnp.ones_like(t0),)) if followed else (jnp.zeros(0), jnp.zeros(0))
     places, names = jnp.asarray(followed, int), mechanism.coordinate_names
     mask, values = given_arrays(mechanism, start, "start")
     for k, i in enumerate(followed):
-        if not traced and mask[i] and abs(values[i] - y[k]) > _SAME * (1 + abs(y[k])):
+        if not is_traced(y) and mask[i] and abs(values[i] - y[k]) > _SAME * (1 + abs(y[k])):
             raise ArgumentError(
                 f"start[{names[i]!r}]: expected {float(y[k]):.9g}, where its known motion begins; found {values[i]:.9g}"
             )
@@ -142,7 +142,8 @@ def _first_state(mechanism, outside: Outside, t0, start, start_velocities, trace
     dq_mask, dq_values = velocities_given(mechanism, start_velocities)
     if mechanism.is_vector_space:  # its velocities are those of the coordinates
         dq_mask, dq_values = dq_mask.at[places].set(True), dq_values.at[places].set(dy)
-    q, dq, status = assembled_start(mechanism, t0, (mask, values), (dq_mask, dq_values), traced)
+    given = mask if start or followed else None
+    q, dq, status = assembled_start(mechanism, t0, (given, values), (dq_mask, dq_values))
     if not mechanism.is_vector_space and followed:
         closure = Closure(followed, outside.motion)
         dq = dq - closure.inverse(mechanism, q, t0) @ closure.rate(mechanism, q, dq, t0)

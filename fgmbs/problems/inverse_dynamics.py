@@ -16,10 +16,11 @@ from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.desired import Desired, DesiredMotion, desired_motion
 from fgmbs.problems.determined_motion import determined_motion, staged_motion
 from fgmbs.problems.driven_motion import DrivenMotion, driven_motion
-from fgmbs.problems.first_pose import is_traced, refuse_freedom
+from fgmbs.problems.first_pose import refuse_freedom
 from fgmbs.problems.marching import Outside
 from fgmbs.problems.motors import Motor, chosen_motors, scales
 from fgmbs.problems.weighted_tracking import WeightedTracking, weighted_tracking
+from fgmbs.tracing import is_traced
 
 
 def inverse_dynamics(

@@ -18,6 +18,7 @@ from fgmbs.kinematics.closure import Closure
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.one_kernel import one_kernel
 from fgmbs.problems.motors import Motor
+from fgmbs.tracing import is_traced
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _ASIDE = 1e-6
@@ -88,7 +89,6 @@ def march(
     t0: Scalar,
     dt: Scalar,
     steps: int,
-    traced: bool,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Marched, bool]:
     """(All steps after the first, whether Ctrl-C has cut them short); the first one is in front.
@@ -102,43 +102,43 @@ def march(
         t0: Time of the start [s].
         dt: Time step [s].
         steps: Number of steps to take.
-        traced: Whether this is part of a larger program.
         progress: Called with (steps done, steps in all).
     """
-    chunk = steps if traced else min(_CHUNK, 1 << max(steps - 1, 0).bit_length())
 
-    def advance(state, begin):
-        return _advance(mechanism, rule, outside, state, t0, dt, begin, chunk)
+    def advance(state, begin, length):
+        return _advance(mechanism, rule, outside, state, t0, dt, begin, length)
 
     state = _begin(mechanism, rule, outside, q, dq, t0, dt)
     first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Marched(state[0], jnp.asarray(0), Status.converged))
-    return in_chunks(advance, state, steps, chunk, traced, progress, first)
+    chunk = min(_CHUNK, 1 << max(steps - 1, 0).bit_length())
+    return in_chunks(advance, state, steps, chunk, progress, first)
 
 
 def in_chunks(
-    advance: Callable[[PyTree, Int[Array, ""]], tuple[PyTree, PyTree]],
+    advance: Callable[[PyTree, Int[Array, ""], int], tuple[PyTree, PyTree]],
     state: PyTree,
     steps: int,
     chunk: int,
-    traced: bool,
     progress: Callable[[int, int], None] | None,
     *first: PyTree,
 ) -> tuple[PyTree, bool]:
     """(Outputs of all steps, whether Ctrl-C has cut them short), which it cannot before the first chunk is done.
 
+    As part of a larger program, where nobody can look in between, all steps are one chunk.
+
     Args:
-        advance: (state, steps done) → (state, outputs) of the chunk that follows.
+        advance: (state, steps done, length) → (state, outputs) of the chunk that follows.
         state: Before the first step.
         steps: Number of steps to take.
         chunk: Steps at a time; what the last one has too many is cut off.
-        traced: Whether this is part of a larger program.
         progress: Called with (steps done, steps in all).
         first: Outputs of a step that is there already, if any.
     """
-    done, ahead, interrupted = [*first], len(first), False
+    done, ahead, interrupted, traced = [*first], len(first), False, is_traced(state)
+    chunk = steps if traced else chunk
     try:
         for begin in range(0, steps, chunk):
-            state, out = advance(state, jnp.asarray(begin))
+            state, out = advance(state, jnp.asarray(begin), chunk)
             done.append(out if traced else jax.block_until_ready(out))
             if progress is not None:
                 progress(min(begin + chunk, steps) + ahead, steps + ahead)

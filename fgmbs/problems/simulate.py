@@ -20,13 +20,14 @@ from fgmbs.kinematics.names import given_arrays
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.one_kernel import one_kernel
-from fgmbs.problems.first_pose import assembled_start, is_traced
+from fgmbs.problems.first_pose import assembled_start
 from fgmbs.problems.marching import Marched, Outside, in_chunks, march
 from fgmbs.problems.simulation import Simulation, observe, worst
 from fgmbs.problems.simulation_arguments import Integrator, Plan, plan, refuse_rigid, velocities_given
 from fgmbs.problems.trajectory import Tightness, Trajectory
 from fgmbs.solvers.fixed_lag import FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.tracing import is_traced
 
 # Standard deviations of soft graphs. Only their ratios matter to the motion.
 _PRIOR = 1e-6
@@ -88,39 +89,38 @@ def simulate(
         Interrupted: Ctrl-C; its `result` holds the steps that were done.
     """
     the_plan = plan(mechanism, duration, dt, coordinates, integrator, window, linear, independent, batch, covariance)
-    q_given = given_arrays(mechanism, start, "start")
+    mask, values = given_arrays(mechanism, start, "start")
     dq_given = velocities_given(mechanism, start_velocities)
-    traced = is_traced(mechanism)
-    q, dq, status = assembled_start(mechanism, 0.0, q_given, dq_given, traced)
-    if not traced:
+    q, dq, status = assembled_start(mechanism, 0.0, (mask if start else None, values), dq_given)
+    if not is_traced(q):
         refuse_rigid(mechanism, q)
     dt = jnp.asarray(dt, q.dtype)
     run = _march if coordinates == "chart" else _smooth
-    result, interrupted = run(the_plan, mechanism, q, dq, dt, status, traced, progress)
+    result, interrupted = run(the_plan, mechanism, q, dq, dt, status, progress)
     if interrupted:
         raise Interrupted(f"interrupted after {result.t.shape[0]} of {the_plan.num_steps} steps", result)
-    if throw and not traced:
+    if throw and not is_traced(result):
         result.check()
     return result
 
 
-def _march(plan: Plan, mechanism, q, dq, dt, status, traced, progress) -> tuple[Simulation, bool]:
+def _march(plan: Plan, mechanism, q, dq, dt, status, progress) -> tuple[Simulation, bool]:
     """(The simulation along the constraints, whether it was interrupted)."""
     zero, steps = jnp.zeros((), q.dtype), plan.num_steps - 1
-    marched, interrupted = march(mechanism, plan.rule, Outside(), q, dq, zero, dt, steps, traced, progress)
+    marched, interrupted = march(mechanism, plan.rule, Outside(), q, dq, zero, dt, steps, progress)
     return _result(plan, mechanism, dt, marched, None, None, status), interrupted
 
 
-def _smooth(plan: Plan, mechanism, q, dq, dt, status, traced, progress) -> tuple[Simulation, bool]:
+def _smooth(plan: Plan, mechanism, q, dq, dt, status, progress) -> tuple[Simulation, bool]:
     """(The simulation with soft constraints, by a fixed-lag smoother, whether it was interrupted)."""
     smoother, trajectory, state = _start(plan, mechanism, dt, q, dq)
     T, keep = plan.num_steps, plan.batch or plan.covariance
-    chunk = T if traced else -(-T // -(-T // _CHUNK))
 
-    def advance(state, begin):
-        return _advance(smoother, dt, state, begin, chunk, plan.window, keep)
+    def advance(state, begin, length):
+        return _advance(smoother, dt, state, begin, length, plan.window, keep)
 
-    (steps, iterations, step_status, rows), interrupted = in_chunks(advance, state, T, chunk, traced, progress)
+    chunk = -(-T // -(-T // _CHUNK))
+    (steps, iterations, step_status, rows), interrupted = in_chunks(advance, state, T, chunk, progress)
     values = trajectory.unpack(jnp.asarray(steps))
     marched = Marched(Step(values["q"], values["dq"], values["ddq"]), iterations, step_status)
     if interrupted:

@@ -89,6 +89,8 @@ def refuse_failed(result: Any, step_status: Status) -> None:
     def failure(status: Status, member: Member) -> str:
         if bool(status == Status.not_assembled):
             return f"cannot be assembled: the constraints stay open by {member(result.constraint_norm)[0]:.3g} at t = 0"
+        if bool(status == Status.contradictory):
+            return Status[status]
         bad = np.asarray(member(step_status) != Status.converged)
         step = int(np.argmax(bad))
         return (

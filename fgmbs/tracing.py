@@ -1,0 +1,40 @@
+"""What is asked of numbers that may be traced: whether an error can be raised, and whether a program can be spared."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+from jaxtyping import Array, Bool
+
+State = TypeVar("State")
+
+
+def is_traced(*trees: Any) -> bool:
+    """Whether any number in these is traced, so that nothing that depends on it can be raised now.
+
+    It never decides how a number is calculated: the same call gives the same answer under `jax.vmap` and without.
+    """
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def repeat(more: Callable[[State], Bool[Array, ""]], step: Callable[[State], State], state: State) -> State:
+    """`jax.lax.while_loop`, except that nothing is compiled for steps that are known not to be taken.
+
+    In a batch it takes as many steps as one member needs; `jax.lax.cond` would take all of them. Without derivatives.
+    """
+    while not is_traced(again := more(state)):
+        if not again:
+            return state
+        state = step(state)
+    return jax.lax.while_loop(more, step, state)
+
+
+def where_needed(needed: Bool[Array, ""], function: Callable[[], State], otherwise: State) -> State:
+    """What the function returns where it is needed, else what is there already; see `repeat`."""
+
+    def step(_):
+        return jnp.asarray(False), function()
+
+    return repeat(lambda state: state[0], step, (jnp.asarray(needed), otherwise))[1]
