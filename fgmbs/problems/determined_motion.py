@@ -93,9 +93,13 @@ def _followed(mechanism: AbstractMechanism, wanted: DesiredMotion, start: Mappin
         q0 = where_needed(k > 0, lambda: first_pose(mechanism, wanted.followed, wanted.y[0], t0, start), drawn)
         return k + 1, _walk(mechanism, q0, wanted, (k > 0) | closed)
 
+    def more(state):
+        k, tracked = state
+        return (k < 2) & ~tracked.reached[0]
+
     T = wanted.t.shape[0]
-    nothing = Tracked(np.zeros((T, mechanism.n), drawn.dtype), np.zeros(T, bool), np.zeros(T, int))
-    return repeat(lambda state: (state[0] < 2) & ~state[1].reached[0], attempt, (1 if start else 0, nothing))[1]
+    nothing = Tracked(jnp.zeros((T, mechanism.n), drawn.dtype), jnp.zeros(T, bool), jnp.zeros(T, int))
+    return repeat(more, attempt, (jnp.asarray(1 if start else 0), nothing))[1]
 
 
 @eqx.filter_jit
