@@ -14,7 +14,7 @@ from fgmbs.kinematics.search import nearest_assembly, search
 FOURBAR = linkages.fourbar_angle()
 MEMBERS = {
     "from the start": ((1.0, 2.1, 3.6, 4.0), 0.3),
-    "led": ((1.0, 2.0, 3.6, 4.0), np.pi),
+    "led": ((1.0, 2.0, 3.6, 4.0), 3.4),
     "thrown": ((1.1190, 2.0500, 3.1082, 4.2538), -5.6662),
     "not at all": ((1.0, 0.5, 3.6, 4.0), 0.3),
 }
