@@ -43,14 +43,20 @@ def nearest_assembly(
     """
     q_start = mechanism.reference if start is None else start
     arguments = mechanism, q_start, jnp.asarray(t, q_start.dtype), given, values
-    fixed = jax.lax.stop_gradient(arguments)
-    found = _Found(fixed[1], jnp.zeros(mechanism.m + mechanism.n, q_start.dtype), jnp.asarray(False))
+
+    def nearest():
+        fixed = jax.lax.stop_gradient(arguments)
+        return _nearest(search(*fixed, jnp.asarray(False)), fixed[1])
+
     if start is None:
-        as_drawn = unit_rows(*fixed[:3])[0]
+        as_drawn, rows = unit_rows(*arguments[:3])
         if given is not None:
-            as_drawn &= jnp.all(jnp.where(given, fixed[1] == fixed[4], True))
-        found = found._replace(assembled=as_drawn)
-    found = where_needed(~found.assembled, lambda: _nearest(search(*fixed, jnp.asarray(False)), fixed[1]), found)
+            as_drawn &= jnp.all(jnp.where(given, q_start == values, True))
+        no_multipliers = jnp.zeros(rows.shape[0] + mechanism.n, q_start.dtype)
+        drawn = _Found(jax.lax.stop_gradient(q_start), no_multipliers, as_drawn)
+        found = where_needed(~as_drawn, nearest, drawn)
+    else:
+        found = nearest()
     return _implicit(*arguments, found.q, found.lambda_), found.assembled
 
 
