@@ -266,7 +266,6 @@ def smooth(experiment: SmoothExperiment) -> None:
                 start_velocities=experiment.starts("start_velocities"),
                 start_sigma=experiment.start_sigma,
                 independent=experiment.independent,
-                weights=experiment.weights,
                 progress=phases.tell,
             )
     except (Interrupted, SolveError) as error:

@@ -21,14 +21,14 @@ from fgmbs.unknowns import Free, Place
 
 Sizes = tuple[tuple[str, int], ...]
 
-_TOGETHER = 1024
+TOGETHER = 1024
 """Steps that are evaluated together."""
 
 
 class Unknowns(NamedTuple):
     """What a graph is solved for: all variables of all steps, and the global parameters."""
 
-    steps: Float[Array, "steps nx"]
+    steps: Float[Array, "*recordings steps nx"]
     globals: Float[Array, " p"]
 
 
@@ -49,7 +49,7 @@ class Look(NamedTuple):
     cost: Scalar
     residuals: tuple[Float[Array, "*places rows"], ...]
     """Whitened residuals of every factor at all its places, before any robust loss."""
-    tangents: Float[Array, "steps nx local"] | None
+    tangents: Float[Array, "*recordings steps nx local"] | None
     """∂x/∂δ of every step; None where that is the identity."""
 
 
@@ -411,20 +411,20 @@ def slopes(free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"]) 
 def over_time(function: Callable, *arguments: PyTree) -> PyTree:
     """`jax.vmap`; of many places a part at a time, so that what is needed on the way is held of one part only."""
     count = jax.tree.leaves(arguments)[0].shape[0]
-    parts = -(-count // _TOGETHER)
+    parts = -(-count // TOGETHER)
     if parts == 1:
         return jax.vmap(function)(*arguments)
     # The last part looks at some places of the one before once more.
-    first = jnp.minimum(jnp.arange(parts) * _TOGETHER, count - _TOGETHER)
-    last = count - (parts - 1) * _TOGETHER
+    first = jnp.minimum(jnp.arange(parts) * TOGETHER, count - TOGETHER)
+    last = count - (parts - 1) * TOGETHER
 
     def part(k):
-        cut = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k, _TOGETHER), arguments)
+        cut = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k, TOGETHER), arguments)
         return jax.vmap(function)(*cut)
 
     def joined(leaf):
         return jnp.concatenate(
-            [leaf[:-1].reshape((parts - 1) * _TOGETHER, *leaf.shape[2:]), leaf[-1, _TOGETHER - last :]]
+            [leaf[:-1].reshape((parts - 1) * TOGETHER, *leaf.shape[2:]), leaf[-1, TOGETHER - last :]]
         )
 
     return jax.tree.map(joined, jax.lax.map(part, first))

@@ -1,6 +1,6 @@
 """Forces that a mechanism's description does not tell: commands that were recorded, and unknown ones.
 
-Sizes of unknown forces that are None are found from the data.
+Sizes of unknown forces that are not given, or are `Unknown`, are found from the data.
 """
 
 import abc
@@ -15,6 +15,7 @@ from fgmbs.errors import ArgumentError
 from fgmbs.io.expressions import nearest
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.trajectories.arguments import Numbers, choice, finite, refuse
+from fgmbs.unknowns import Unknown, is_unknown
 
 _ANY_FORCE = 1e6
 """Standard deviation of a force of which nothing is known, beyond any it can have [N, N·m]."""
@@ -26,33 +27,28 @@ class AbstractInput(eqx.Module):
     name: eqx.AbstractVar[str]
 
     @property
-    def size(self) -> Float[Array, ""]:
+    def size(self) -> Float[Array, ""] | Unknown:
         """The number that tells how large an unknown force is: power, density, rate or sigma.
 
         Raises:
-            ArgumentError: It has none, because it is still to be found, or because the force is known.
+            ArgumentError: It has none, because the force is known.
         """
-        size = None if self.size_key is None else getattr(self, self.size_key)
-        if size is None:
-            raise ArgumentError(f"input {self.name!r}: expected the size of an unknown force; found none")
-        return size
+        if self.size_key is None:
+            raise ArgumentError(f"input {self.name!r}: expected an unknown force; found one that is known")
+        return getattr(self, self.size_key)
 
     @property
     def size_key(self) -> str | None:
         """Which attribute is its size; None for a known force."""
         return None
 
-    @property
-    def has_size(self) -> bool:
-        """Whether it is unknown and its size is given or found."""
-        return self.size_key is not None and getattr(self, self.size_key) is not None
-
-    def with_size(self, size: Numbers) -> "AbstractInput":
+    def with_size(self, size: "Numbers | Unknown") -> "AbstractInput":
         """The same force with another size."""
         key = self.size_key
         assert key is not None
         where = lambda force: getattr(force, key)  # noqa: E731
-        return eqx.tree_at(where, self, jnp.asarray(size, dtype=float), is_leaf=lambda leaf: leaf is None)
+        new = size if is_unknown(size) else jnp.asarray(size, dtype=float)
+        return eqx.tree_at(where, self, new, is_leaf=is_unknown)
 
     @abc.abstractmethod
     def check(self, mechanism: AbstractMechanism) -> None:
@@ -66,11 +62,11 @@ class AbstractInput(eqx.Module):
 class Disturbance(AbstractInput):
     """White forces in all directions in which the mechanism can move."""
 
-    power: Float[Array, ""] | None
+    power: Float[Array, ""] | Unknown
     """Mean kinetic energy they feed into each degree of freedom per second [W]."""
     name: str = eqx.field(static=True)
 
-    def __init__(self, power: Numbers | None = None, *, name: str = "disturbance"):
+    def __init__(self, power: Numbers | Unknown | None = None, *, name: str = "disturbance"):
         self.name = name
         self.power = _size(name, "power", power)
 
@@ -87,11 +83,11 @@ class WhiteNoise(AbstractInput):
 
     on: str = eqx.field(static=True)
     """Actuator, or velocity that the force acts along."""
-    density: Float[Array, ""] | None
+    density: Float[Array, ""] | Unknown
     """Square root of its spectral density S, S = density² [N·√s, N·m·√s]."""
     name: str = eqx.field(static=True)
 
-    def __init__(self, on: str, density: Numbers | None = None, *, name: str | None = None):
+    def __init__(self, on: str, density: Numbers | Unknown | None = None, *, name: str | None = None):
         self.on, self.name = on, name or on
         self.density = _size(self.name, "density", density)
 
@@ -108,13 +104,15 @@ class RandomWalk(AbstractInput):
 
     on: str = eqx.field(static=True)
     """Actuator, or velocity that the force acts along."""
-    rate: Float[Array, ""] | None
+    rate: Float[Array, ""] | Unknown
     """[N/√s, N·m/√s]"""
     sigma0: Float[Array, ""]
     """Standard deviation of its value at the start [N, N·m]."""
     name: str = eqx.field(static=True)
 
-    def __init__(self, on: str, rate: Numbers | None = None, *, sigma0: Numbers = _ANY_FORCE, name: str | None = None):
+    def __init__(
+        self, on: str, rate: Numbers | Unknown | None = None, *, sigma0: Numbers = _ANY_FORCE, name: str | None = None
+    ):
         self.on, self.name = on, name or on
         self.rate = _size(self.name, "rate", rate)
         self.sigma0 = _positive(self.name, "sigma0", sigma0)
@@ -132,13 +130,15 @@ class GaussMarkov(AbstractInput):
 
     on: str = eqx.field(static=True)
     """Actuator, or velocity that the force acts along."""
-    sigma: Float[Array, ""] | None
+    sigma: Float[Array, ""] | Unknown
     """[N, N·m]"""
     time_constant: Float[Array, ""]
     """[s]"""
     name: str = eqx.field(static=True)
 
-    def __init__(self, on: str, sigma: Numbers | None = None, *, time_constant: Numbers, name: str | None = None):
+    def __init__(
+        self, on: str, sigma: Numbers | Unknown | None = None, *, time_constant: Numbers, name: str | None = None
+    ):
         self.on, self.name = on, name or on
         self.sigma = _size(self.name, "sigma", sigma)
         self.time_constant = _positive(self.name, "time_constant", time_constant)
@@ -211,8 +211,14 @@ def check_target(mechanism: AbstractMechanism, name: str, argument: str) -> None
         raise ArgumentError(f"{argument}: there is no actuator or {kinds[0]} {name!r}{advice}")
 
 
-def _size(name: str, argument: str, value: Numbers | None) -> Array | None:
-    return None if value is None else _positive(name, argument, value)
+def _size(name: str, argument: str, value: Numbers | Unknown | None) -> Array | Unknown:
+    if value is None:
+        return Unknown()
+    if not isinstance(value, Unknown):
+        return _positive(name, argument, value)
+    if value.value.shape:
+        raise ArgumentError(f"input {name!r}: {argument}: expected one number; found shape {value.value.shape}")
+    return value
 
 
 def _positive(name: str, argument: str, value: Numbers) -> Array:

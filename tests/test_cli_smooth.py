@@ -71,9 +71,9 @@ def test_run_takes_it_too_and_options_replace_what_the_file_says(folder, done, t
         return done.estimate
 
     monkeypatch.setattr(cli.fgmbs, "smooth", smooth)
-    args = ["run", str(folder / "run.yaml"), "--no-plots", "--out", str(tmp_path), "--weights", "auto", "--dt", "1e-2"]
+    args = ["run", str(folder / "run.yaml"), "--no-plots", "--out", str(tmp_path), "--dt", "1e-2"]
     assert cli.main([*args, "--start", "x_tip", "0.7"]) == 0
-    assert given["weights"] == "auto" and given["dt"] == 0.01
+    assert given["dt"] == 0.01
     assert given["start"] == {"y_tip": -0.7, "x_tip": 0.7} and given["start_sigma"] == (0.1, 1.0)
     assert [path.name for path in tmp_path.iterdir()] == ["results.nc"]
 

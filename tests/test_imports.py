@@ -24,7 +24,7 @@ LAYERS = (
         ("factors",),
         ("sensors", "inputs"),
     ),
-    *(("linear",), ("graph",), ("solvers",), ("problems",), ("results",), ("plots",), ("cli",)),
+    *(("linear",), ("graph",), ("joint_graph",), ("solvers",), ("problems",), ("results",), ("plots",), ("cli",)),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 LATE = {("mechanisms", "kinematics"), ("problems", "results")}

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from fgmbs import load
+from fgmbs import Unknown, load
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise
 
@@ -20,8 +20,8 @@ def test_names_are_those_of_what_they_act_on_unless_given():
 
 
 def test_sizes_that_are_not_given_are_to_be_found():
-    assert WhiteNoise("a").density is None and RandomWalk("a").rate is None and Disturbance().power is None
-    assert GaussMarkov("a", time_constant=2).sigma is None
+    for force in (WhiteNoise("a"), RandomWalk("a"), Disturbance(), GaussMarkov("a", time_constant=2)):
+        assert isinstance(force.size, Unknown)
     assert RandomWalk("a").sigma0 > 1e5
 
 

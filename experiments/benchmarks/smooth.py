@@ -7,8 +7,8 @@ Gyroscope on the coupler at every step, encoder on the crank at every fifth; 1 m
 given. "batch": the whole public call, arguments, first guess, bands and statistics included. "update": one call of
 `online.step` with its sample handed over and its estimate waited for, back to back and after pauses of 2 ms, in which
 a processor forgets what it had at hand. "sweep": the batch solver alone under `jax.vmap` over recordings of 500 steps,
-from the same guess. The first call, compilation included, apart. Switch JAX's persistent compilation cache off (unset
-JAX_COMPILATION_CACHE_DIR).
+from the same guess. "recordings": several of 300 steps in one call, which share a bias. The first call, compilation
+included, apart. Switch JAX's persistent compilation cache off (unset JAX_COMPILATION_CACHE_DIR).
 """
 
 import statistics
@@ -22,8 +22,7 @@ import tyro
 
 import fgmbs
 from fgmbs.inputs import Disturbance
-from fgmbs.problems import estimation_solution as solver
-from fgmbs.problems.estimation_arguments import checked_start
+from fgmbs.problems import smoothing
 from fgmbs.sensors import Encoder, Gyroscope
 
 DT = 1e-3
@@ -92,29 +91,39 @@ def update_times(online, samples, count: int, pause: float) -> np.ndarray:
 
 def sweep(mechanism, sizes: tuple[int, ...], repeats: int, steps: int = 500) -> None:
     print(f"{'sweep: runs':>13} {'first call [s]':>15} {'all [ms]':>10} {'per run [ms]':>13}")
-    problem, found = solver.build(mechanism, recorded(mechanism, steps), SENSORS, INPUTS, DT, None, "given")
-    solution = solver.Solution(problem, found)
-    solution.begin(checked_start(problem.model, 1, START, None, None), lambda *_: None)
-    values = solution.data.samples[0].values
+    problem = fgmbs.prepare_smooth(mechanism, recorded(mechanism, steps), SENSORS, INPUTS, dt=DT, start=START)
+    at, values = smoothing.begun(problem), problem.recording.channels[0].values
 
     @eqx.filter_jit
-    def solve(model, x, data, noise):
+    def solve(problem, at, noise):
         def one(noise):
-            gyro = data.samples[0]._replace(values=values + noise)
-            return solver._improve(model, x, data._replace(samples=(gyro, *data.samples[1:])))[0].steps
+            other = eqx.tree_at(lambda p: p.recording.channels[0].values, problem, values + noise)
+            return smoothing.improved(other, at).x.steps
 
         return jax.vmap(one)(noise)
 
     for size in sizes:
         noise = 0.02 * jax.random.normal(jax.random.key(0), (size, *values.shape))
-        first, later = timed(lambda noise=noise: solve(solution.model, solution.x, solution.data, noise), repeats)
+        first, later = timed(lambda noise=noise: solve(problem, at, noise), repeats)
         print(f"{size:>13} {first:>15.2f} {later * 1e3:>10.1f} {later / size * 1e3:>13.2f}", flush=True)
+
+
+def recordings(mechanism, counts: tuple[int, ...], repeats: int, steps: int = 300) -> None:
+    """Several recordings in one call of `smooth`, which share the bias of the gyroscope."""
+    print(f"{'recordings':>13} {'first call [s]':>15} {'call [ms]':>10} {'each [ms]':>10}")
+    gyro = Gyroscope("gyro", body="coupler", sigma=0.02, bias=fgmbs.Unknown(0.0, sigma=0.1))
+    for count in counts:
+        every = [recorded(mechanism, steps, seed) for seed in range(count)]
+        call = lambda every=every: fgmbs.smooth(mechanism, every, (gyro, SENSORS[1]), INPUTS, dt=DT, start=START).q  # noqa: E731
+        first, later = timed(call, repeats)
+        print(f"{count:>13} {first:>15.2f} {later * 1e3:>10.1f} {later / count * 1e3:>10.2f}", flush=True)
 
 
 def main(
     lengths: tuple[int, ...] = (500, 1000, 2000, 4000, 8000),
     windows: tuple[int, ...] = (2, 5, 10),
     sizes: tuple[int, ...] = (1, 16, 256),
+    counts: tuple[int, ...] = (1, 5, 20),
     count: int = 10_000,
     repeats: int = 5,
 ) -> None:
@@ -123,6 +132,7 @@ def main(
     batch(mechanism, lengths, repeats)
     updates(mechanism, windows, count)
     sweep(mechanism, sizes, repeats)
+    recordings(mechanism, counts, repeats)
 
 
 if __name__ == "__main__":

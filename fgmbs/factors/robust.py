@@ -5,9 +5,13 @@ from typing import TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
+from scipy import stats
 
 Squares: TypeAlias = Float[Array, "*places"] | float
+_QUANTILES = 10_000
+"""Of normal residuals, over which is averaged what a robust loss leaves of them."""
 
 
 class AbstractLoss(eqx.Module):
@@ -62,3 +66,10 @@ class Tukey(AbstractLoss):
 
     def weight(self, s: Squares) -> Squares:
         return jnp.maximum(1 - s / self.threshold**2, 0.0) ** 2
+
+
+def left_of_normal(loss: AbstractLoss, width: int) -> tuple[float, float]:
+    """(mean, variance) per row of the sum of squares that a loss leaves of normal residuals: Huber's proposal 2."""
+    s = stats.chi2.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES, width)
+    left = np.asarray(loss.weight(jnp.asarray(s))) ** 2 * s
+    return float(np.mean(left)) / width, float(np.var(left)) / width

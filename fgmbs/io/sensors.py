@@ -85,9 +85,15 @@ Calibration = Annotated[
 ]
 
 
+Size = Annotated[
+    Annotated[Number, Tag("one")] | Annotated[UnknownDescription, Tag("unknown")],
+    Discriminator(lambda value: "unknown" if _kind(value) == "unknown" else "one"),
+]
+
+
 class _Sensor(_Entry):
     name: str
-    sigma: Numbers
+    sigma: Calibration
     columns: Names | None = None
     bias: Calibration | None = None
     gain: Calibration | None = None
@@ -163,26 +169,26 @@ class _Input(_Entry):
 
 class DisturbanceDescription(_Input):
     type: Literal["disturbance"]
-    power: Number | None = None
+    power: Size | None = None
 
 
 class WhiteNoiseDescription(_Input):
     type: Literal["white_noise"]
     on: str
-    density: Number | None = None
+    density: Size | None = None
 
 
 class RandomWalkDescription(_Input):
     type: Literal["random_walk"]
     on: str
-    rate: Number | None = None
+    rate: Size | None = None
     sigma0: Number | None = None
 
 
 class GaussMarkovDescription(_Input):
     type: Literal["gauss_markov"]
     on: str
-    sigma: Number | None = None
+    sigma: Size | None = None
     time_constant: Number
 
 

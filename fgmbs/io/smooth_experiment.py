@@ -40,8 +40,6 @@ class SmoothSettings(Output):
     """Standard deviations of independent coordinates and of their velocities at the start; rough by default."""
     independent: tuple[str, ...] | None = None
     """Names of the independent coordinates; by default the best ones at every step."""
-    weights: Literal["given", "auto"] = "given"
-    """Whether the standard deviations of the sensors are given, or found from the data."""
     truth: str | None = None
     """Table of a known motion to compare with, see `read_truth`."""
 

@@ -10,19 +10,19 @@ from fgmbs.linear.kernels import gram, scan, solve_triangular
 class Marginals(eqx.Module):
     """The blocks of A⁻¹ that lie within the pattern of A."""
 
-    steps: Float[Array, "steps nx nx"]
+    steps: Float[Array, "*recordings steps nx nx"]
     """cov(x_k, x_k)."""
-    pairs: Float[Array, "steps-1 nx nx"]
+    pairs: Float[Array, "*recordings steps-1 nx nx"]
     """cov(x_{k+1}, x_k)."""
     globals: Float[Array, "p p"]
-    cross: Float[Array, "steps p nx"]
+    cross: Float[Array, "*recordings steps p nx"]
     """cov(globals, x_k)."""
 
-    def with_globals(self) -> Float[Array, "steps wide wide"]:
+    def with_globals(self) -> Float[Array, "*recordings steps wide wide"]:
         """cov((x_k, globals), (x_k, globals))."""
-        globals = jnp.broadcast_to(self.globals, (self.steps.shape[0], *self.globals.shape))
-        upper = jnp.concatenate([self.steps, self.cross.mT], axis=2)
-        return jnp.concatenate([upper, jnp.concatenate([self.cross, globals], axis=2)], axis=1)
+        globals = jnp.broadcast_to(self.globals, (*self.steps.shape[:-2], *self.globals.shape))
+        upper = jnp.concatenate([self.steps, self.cross.mT], axis=-1)
+        return jnp.concatenate([upper, jnp.concatenate([self.cross, globals], axis=-1)], axis=-2)
 
 
 def marginals(

@@ -1,5 +1,7 @@
 """Dense Cholesky: the reference for tests, and for tiny problems."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -35,14 +37,14 @@ class DenseFactor(AbstractFactor):
         return x[: steps.size].reshape(steps.shape), x[steps.size :]
 
     def marginals(self) -> Marginals:
-        steps, nx = self.gradient_steps.shape
+        *lead, nx = self.gradient_steps.shape
+        count = math.prod(lead)
         cov = gram(solve_triangular(self.lower, jnp.eye(self.lower.shape[0], dtype=self.lower.dtype)))
-        k = jnp.arange(steps)
-        blocks = cov[: steps * nx, : steps * nx].reshape(steps, nx, steps, nx)
-        cross = cov[steps * nx :, : steps * nx].reshape(-1, steps, nx)
-        return Marginals(
-            blocks[k, :, k], blocks[k[1:], :, k[:-1]], cov[steps * nx :, steps * nx :], jnp.swapaxes(cross, 0, 1)
-        )
+        blocks = cov[: count * nx, : count * nx].reshape(count, nx, count, nx)
+        cross = cov[count * nx :, : count * nx].reshape(-1, *lead, nx)
+        k = jnp.arange(count).reshape(lead)
+        pairs = blocks[k[..., 1:], :, k[..., :-1]]
+        return Marginals(blocks[k, :, k], pairs, cov[count * nx :, count * nx :], jnp.moveaxis(cross, 0, -2))
 
     def diagonal(self) -> Float[Array, " size"]:
         return jnp.diagonal(self.lower)

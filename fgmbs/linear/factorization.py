@@ -9,7 +9,8 @@ from jaxtyping import Array, Bool, Float
 
 from fgmbs.linear.blocks import BlockTridiagonal, Damped, Globals, Steps
 from fgmbs.linear.covariance import Marginals
-from fgmbs.linear.triangle import AbstractFactor, Triangle
+from fgmbs.linear.joint import cholesky_factor
+from fgmbs.linear.triangle import AbstractFactor
 
 Problem: TypeAlias = Damped | BlockTridiagonal
 
@@ -54,13 +55,13 @@ class Factorization(eqx.Module):
 
 def _solve(problem, factor, b):
     # One vector: the transpose refuses a right-hand side of which only a part varies.
-    (steps, nx), p = b[0].shape, b[1].shape[0]
+    shape, size, p = b[0].shape, b[0].size, b[1].shape[0]
 
     def joined(x):
         return jnp.concatenate([x[0].ravel(), x[1]]) if p else x[0].ravel()
 
     def split(x):
-        return x[: steps * nx].reshape(steps, nx), x[steps * nx :]
+        return x[:size].reshape(shape), x[size:]
 
     x = jax.lax.custom_linear_solve(
         lambda x: joined(problem.matvec(*split(x))),
@@ -96,7 +97,7 @@ def _marginals(problem, factor):
 def _marginals_jvp(primals, tangents):
     problem, factor = primals
     # Through the Cholesky factor, which is a smooth function of A; a QR factor is not where rows are of deficient rank.
-    _, t_cov = jax.jvp(lambda problem: Triangle.of(problem.information()).marginals(), (problem,), (tangents[0],))
+    _, t_cov = jax.jvp(lambda problem: cholesky_factor(problem.information()).marginals(), (problem,), (tangents[0],))
     return _marginals(problem, factor), t_cov
 
 

@@ -16,14 +16,21 @@ class Leverages(NamedTuple):
     Of residuals of unit variance, 1 − leverage is the expected square after the fit.
     """
 
-    initial: Float[Array, " ri"]
-    step: Float[Array, "steps rs"]
-    pair: Float[Array, "steps-1 rp"]
+    initial: Float[Array, "*recordings ri"]
+    step: Float[Array, "*recordings steps rs"]
+    pair: Float[Array, "*recordings steps-1 rp"]
     globals: Float[Array, " rg"]
 
 
 def leverages(system: LeastSquares, marginals: Marginals) -> Leverages:
     """Leverages of all rows of a system with the marginal covariances of its unknowns."""
+    alone = jnp.einsum("ri,ij,rj->r", system.global_jacobian, marginals.globals, system.global_jacobian)
+    if system.joint:
+        of_one = lambda system, steps, pairs, cross: leverages(  # noqa: E731
+            system, Marginals(steps, pairs, marginals.globals, cross)
+        )
+        each = jax.vmap(of_one)(system.each(), marginals.steps, marginals.pairs, marginals.cross)
+        return each._replace(globals=alone)
 
     def joint(step, cross):
         return jnp.block([[step, cross.T], [cross, marginals.globals]])
@@ -43,5 +50,5 @@ def leverages(system: LeastSquares, marginals: Marginals) -> Leverages:
         jnp.einsum("ri,ij,rj->r", initial, cov[0], initial),
         jnp.einsum("kri,kij,krj->kr", step, cov, step),
         jnp.einsum("kri,kij,krj->kr", pair, pairs, pair),
-        jnp.einsum("ri,ij,rj->r", system.global_jacobian, marginals.globals, system.global_jacobian),
+        alone,
     )

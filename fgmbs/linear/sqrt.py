@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.linear.blocks import Damped, Globals, LeastSquares, Steps
 from fgmbs.linear.factorization import Factorization
+from fgmbs.linear.joint import JointTriangle
 from fgmbs.linear.kernels import diagonal_matrix, scan, solve_triangular
 from fgmbs.linear.triangle import Triangle
 
@@ -18,7 +19,8 @@ def factorize(system: LeastSquares, damping_steps: Steps, damping_globals: Globa
     The past is carried as the rows on (x_k, globals, 1) that it leaves behind.
     """
     problem = Damped(system, damping_steps, damping_globals)
-    return Factorization(problem, _triangle(jax.lax.stop_gradient(problem)))
+    factor = _joint_triangle if system.joint else _triangle
+    return Factorization(problem, factor(jax.lax.stop_gradient(problem)))
 
 
 def marginalize_first(
@@ -88,6 +90,19 @@ def _triangle(problem: Damped) -> QRTriangle:
         _, eliminated = scan(advance, past, rows)
         R = left = _triangularize(past)
     return QRTriangle(*eliminated, R[:wide, :wide].T, -R[:wide, -1], left)
+
+
+def _joint_triangle(problem: Damped) -> JointTriangle:
+    """What each recording leaves for the globals, which it need not determine, and the rows on them alone: one QR."""
+    system, p = problem.system, problem.system.num_globals
+    each = problem.each(_triangle)
+    if p == 0:
+        return JointTriangle(each)
+    U, u = jax.vmap(Triangle.of_globals)(each)
+    left = jnp.concatenate([U, -u[..., None]], axis=-1).reshape(-1, p + 1)
+    alone = jnp.column_stack([system.global_jacobian, system.global_residual])
+    R = _triangularize(jnp.concatenate([left, alone, diagonal_matrix(jnp.sqrt(problem.globals), 1)[:p]]))
+    return JointTriangle.completed(each, R[:p, :p].T, -R[:p, -1])
 
 
 def _overlap(past, pair, nx):

@@ -53,33 +53,29 @@ class Triangle(AbstractFactor):
     @classmethod
     def of(cls, matrix: BlockTridiagonal) -> "Triangle":
         """The Cholesky factor of a matrix; of right-hand sides it has none."""
-        _, p, nx = matrix.arrow.shape
-
-        def eliminate(schur, blocks):
-            lower, diagonal, arrow = blocks
-            L = cholesky(schur[:nx, :nx])
-            X = solve_triangular(L, jnp.concatenate([lower.T, schur[:nx, nx:]], axis=1))
-            schur = jnp.block([[diagonal, arrow.T], [arrow, schur[nx:, nx:]]]) - gram(X)
-            return schur, (L, X)
-
-        arrow = matrix.arrow[0]
-        schur = jnp.block([[matrix.diagonal[0], arrow.T], [arrow, matrix.corner]])
-        schur, (pivots, couplings) = scan(eliminate, schur, (matrix.lower, matrix.diagonal[1:], matrix.arrow[1:]))
-        zeros = jnp.zeros((pivots.shape[0] + 1, nx + p), pivots.dtype)
-        return cls(pivots, couplings, zeros[1:, :nx], cholesky(schur), zeros[0])
+        pivots, couplings, schur = eliminate_steps(matrix)
+        zeros = jnp.zeros((pivots.shape[0] + 1, schur.shape[0]), pivots.dtype)
+        return cls(pivots, couplings, zeros[1:, : pivots.shape[-1]], cholesky(schur), zeros[0])
 
     def minimizer(self) -> tuple[Steps, Globals]:
-        return self._solve_upper(self.right, self.last_right)
+        return self.solve_upper(self.right, self.last_right)
 
     def minimizer_within(self, lower: Globals, upper: Globals) -> tuple[Steps, Globals]:
-        nx = self.pivots.shape[-1]
-        L, right = self.last_pivot, self.last_right
-        # The last rows are those of the globals alone, a factor of their Schur complement.
-        globals = bounded_least_squares(L[nx:, nx:].T, right[nx:], lower, upper)
-        return self._substitute(self.right, jnp.concatenate([beside(L, right, globals), globals]))
+        globals = bounded_least_squares(*self.of_globals(), lower, upper)
+        return self.minimizer_at(globals), globals
+
+    def minimizer_at(self, globals: Globals) -> Steps:
+        """The steps that are best with these globals."""
+        last = beside(self.last_pivot, self.last_right, globals)
+        return self._substitute(self.right, jnp.concatenate([last, globals]))[0]
+
+    def of_globals(self) -> tuple[Float[Array, "p p"], Float[Array, " p"]]:
+        """(U, u): the last rows, U globals = u, are those of the globals alone, a factor of their Schur complement."""
+        nx = self.right.shape[-1]
+        return self.last_pivot[nx:, nx:].T, self.last_right[nx:]
 
     def solve(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:
-        return self._solve_upper(*self._solve_lower(steps, globals))
+        return self.solve_upper(*self.solve_lower(steps, globals))
 
     def marginals(self) -> Marginals:
         return marginals(self.pivots, self.couplings, self.last_pivot)
@@ -93,7 +89,8 @@ class Triangle(AbstractFactor):
         inner = jnp.diagonal(self.pivots, axis1=1, axis2=2)
         return jnp.concatenate([inner.ravel(), jnp.diagonal(self.last_pivot)])
 
-    def _solve_lower(self, steps: Steps, globals: Globals) -> tuple[Float[Array, "rows nx"], Float[Array, " wide"]]:
+    def solve_lower(self, steps: Steps, globals: Globals) -> tuple[Float[Array, "rows nx"], Float[Array, " wide"]]:
+        """(right, last_right) with which the minimizer is A⁻¹ (steps, globals)."""
         nx = steps.shape[1]
 
         def substitute(b, row):
@@ -105,7 +102,8 @@ class Triangle(AbstractFactor):
         b, right = scan(substitute, b, (self.pivots, self.couplings, steps[1:]))
         return right, solve_triangular(self.last_pivot, b)
 
-    def _solve_upper(self, right: Float[Array, "rows nx"], last_right: Float[Array, " wide"]) -> tuple[Steps, Globals]:
+    def solve_upper(self, right: Float[Array, "rows nx"], last_right: Float[Array, " wide"]) -> tuple[Steps, Globals]:
+        """The minimizer with these right-hand sides."""
         return self._substitute(right, solve_triangular(self.last_pivot, last_right, transpose=True))
 
     def _substitute(self, right: Float[Array, "rows nx"], x: Float[Array, " wide"]) -> tuple[Steps, Globals]:
@@ -119,6 +117,25 @@ class Triangle(AbstractFactor):
 
         _, steps = scan(substitute, x, (self.pivots, self.couplings, right), reverse=True)
         return jnp.concatenate([steps, x[None, :nx]]), x[nx:]
+
+
+def eliminate_steps(
+    matrix: BlockTridiagonal,
+) -> tuple[Float[Array, "rows nx nx"], Float[Array, "rows nx wide"], Float[Array, "wide wide"]]:
+    """(pivots, couplings, what is left for the last step and the globals) of a matrix."""
+    nx = matrix.diagonal.shape[-1]
+
+    def eliminate(schur, blocks):
+        lower, diagonal, arrow = blocks
+        L = cholesky(schur[:nx, :nx])
+        X = solve_triangular(L, jnp.concatenate([lower.T, schur[:nx, nx:]], axis=1))
+        schur = jnp.block([[diagonal, arrow.T], [arrow, schur[nx:, nx:]]]) - gram(X)
+        return schur, (L, X)
+
+    arrow = matrix.arrow[0]
+    schur = jnp.block([[matrix.diagonal[0], arrow.T], [arrow, matrix.corner]])
+    schur, (pivots, couplings) = scan(eliminate, schur, (matrix.lower, matrix.diagonal[1:], matrix.arrow[1:]))
+    return pivots, couplings, schur
 
 
 def beside(

@@ -13,9 +13,9 @@ from fgmbs.kinematics import assemble, velocities
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kinematics.names import finite_number, given_arrays, listed, velocity_index
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.estimation_graph import EstimationModel
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.readings import check_sensors
+from fgmbs.unknowns import Free
 
 _ROUGH = 10.0, 1e3
 """Standard deviations of a start that counts for nothing: of coordinates relative to their extent, of velocities
@@ -92,7 +92,7 @@ def nominal_delays(sensors: Sequence[AbstractSensor]) -> Float[Array, " sensors"
     return jnp.asarray([0.0 if sensor.delay is None else sensor.delay for sensor in sensors], dtype=float)
 
 
-def checked_window(window: Any, recordings: int, found: frozenset[str]) -> None:
+def checked_window(window: Any, recordings: int, sizes: Free) -> None:
     """Refuses what a fixed-lag smoother cannot do.
 
     Raises:
@@ -102,15 +102,22 @@ def checked_window(window: Any, recordings: int, found: frozenset[str]) -> None:
         raise ArgumentError(f"window: expected an integer of at least 2 time steps, or None; found {window!r}")
     if recordings > 1:
         raise ArgumentError(f"window: expected one recording for a fixed-lag smoother; found {recordings}")
-    if found:
+    if sizes.size:
+        missing = listed(sorted(place.path[0].key for place in sizes.places))
         raise ArgumentError(
-            f"window: a fixed-lag smoother needs all sizes of noise; those of {listed(sorted(found))} are missing; "
+            f"window: a fixed-lag smoother needs all sizes of noise; those of {missing} are missing; "
             "find them without a window first, and pass on `sensors` and `inputs` of that result"
         )
 
 
 def checked_start(
-    model: EstimationModel, recordings: int, start: Any, start_velocities: Any, sigma: tuple[float, float] | None
+    mechanism: AbstractMechanism,
+    dof: int,
+    inputs: Sequence[AbstractInput],
+    recordings: int,
+    start: Any,
+    start_velocities: Any,
+    sigma: tuple[float, float] | None,
 ) -> tuple[Start, ...]:
     """The start of each recording.
 
@@ -120,7 +127,6 @@ def checked_start(
     """
     places = _for_each(start, recordings, "start")
     speeds = _for_each(start_velocities, recordings, "start_velocities")
-    mechanism, dof = model.mechanism, model.chart.dof
     extent = max(float(np.max(np.abs(np.asarray(mechanism.reference)))), 1.0)
     if sigma is None:
         sigma = _ROUGH[0] * extent, _ROUGH[1] * extent
@@ -128,7 +134,7 @@ def checked_start(
         raise ArgumentError(
             f"start_sigma: expected two positive numbers, of the coordinates and of their velocities; found {sigma!r}"
         )
-    forces = [force.size if isinstance(force, GaussMarkov) else force.sigma0 for force in wandering(model.inputs)]
+    forces = [force.size if isinstance(force, GaussMarkov) else force.sigma0 for force in wandering(inputs)]
     local = jnp.concatenate(
         [jnp.full(dof, float(sigma[0])), jnp.full(dof, float(sigma[1])), *map(jnp.atleast_1d, forces)]
     )

@@ -2,19 +2,23 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import Command
-from fgmbs.problems.estimation_graph import Samples, StepData
+from fgmbs.problems.estimation_graph import Samples
 from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.typing import Scalar
 
 _ON_STEP = 1e-6
 """Distance from a step, in steps, below which a sample lies on it."""
+_NEVER = 1e30
+"""Time of samples that are not there [s]."""
 _GRAIN = 8
 """Numbers of steps are rounded up to the next of so many per doubling: recordings of other lengths reuse programs."""
 
@@ -32,31 +36,12 @@ class Grid(NamedTuple):
 
 
 class Channel(NamedTuple):
-    """Samples of a sensor in one recording."""
+    """Samples of a sensor in one recording, in the order of their times."""
 
-    steps: np.ndarray
-    """(N,) step at the end of the interval of each sample."""
-    fractions: np.ndarray
-    """(N,)"""
-    values: np.ndarray
-    """(N, rows); nan where a row has no sample."""
-    stamps: np.ndarray
-    """(N,) as recorded [s]"""
-
-    @property
-    def slots(self) -> int:
-        """Most samples of one interval."""
-        return int(np.bincount(self.steps).max(initial=0))
-
-    @property
-    def on_steps(self) -> bool:
-        """Whether all samples lie on steps, no two on the same."""
-        return bool(np.all(self.fractions == 1.0)) and self.slots <= 1
-
-    def between_steps(self) -> "Channel":
-        """The same for a factor between steps: a sample on the first step lies at the start of the first interval."""
-        first = self.steps == 0
-        return self._replace(steps=np.where(first, 1, self.steps), fractions=np.where(first, 0.0, self.fractions))
+    values: Float[Array, "samples rows"]
+    """nan where a row has no sample."""
+    stamps: Float[Array, " samples"]
+    """As recorded [s]."""
 
 
 def grid(recording: Recording, sensors: Sequence[AbstractSensor], dt: float | None) -> Grid:
@@ -82,35 +67,86 @@ def grid(recording: Recording, sensors: Sequence[AbstractSensor], dt: float | No
     return Grid(start, dt, steps)
 
 
-def channel(recording: Recording, sensor: AbstractSensor, delay: float, steps: Grid) -> Channel:
-    """The samples of a sensor; those whose delay puts them before the first step are left out."""
+def channel(recording: Recording, sensor: AbstractSensor) -> Channel:
+    """The samples of a sensor."""
     signals = [recording[column] for column in sensor.columns]
     stamps = np.unique(np.concatenate([signal.t for signal in signals]))
     values = np.full((len(stamps), len(signals)), np.nan)
     for row, signal in enumerate(signals):
         values[np.searchsorted(stamps, signal.t), row] = signal.values
-    place = (stamps - delay - steps.start) / steps.dt
-    nearest = np.round(place)
-    place = np.where(np.abs(place - nearest) < _ON_STEP, nearest, place)
-    end = np.ceil(place).astype(int)
-    fractions = place - (end - 1)
-    inside = (place >= 0) & (end < steps.steps)
-    return Channel(end[inside], fractions[inside], values[inside], stamps[inside])
+    return Channel(values, stamps)
 
 
-def samples(channel: Channel, steps: int, slots: int) -> Samples:
-    """The samples of a sensor in slots of every step."""
+def padded_channel(channel: Channel, size: int) -> Channel:
+    """The channel with samples of nothing behind."""
+    more = size - channel.stamps.shape[0]
+    values = np.concatenate([channel.values, np.full((more, channel.values.shape[1]), np.nan)])
+    return Channel(jnp.asarray(values), jnp.asarray(np.concatenate([channel.stamps, np.full(more, _NEVER)])))
+
+
+def on_steps(channel: Channel, delay: float, grid: Grid) -> bool:
+    """Whether all samples lie on steps, no two on the same."""
+    end, fractions, inside = _places(np, channel, grid.start, grid.dt, delay, grid.steps)
+    return bool(np.all(fractions[inside] == 1.0)) and int(np.bincount(end[inside]).max(initial=0)) <= 1
+
+
+def slots(channel: Channel, grid: Grid, delay: float | None) -> int:
+    """Most samples of one interval; without a delay, whatever that is."""
+    if delay is None:
+        t = channel.stamps
+        behind = np.searchsorted(t, t + (1 - 2 * _ON_STEP) * grid.dt)
+        return max(1, int(np.max(behind - np.arange(len(t)), initial=1)))
+    end, _, inside = _places(np, channel, grid.start, grid.dt, delay, grid.steps)
+    # One on the first step lies at the start of the first interval.
+    return int(np.bincount(np.maximum(end[inside], 1)).max(initial=1))
+
+
+def samples(
+    channel: Channel,
+    start: Scalar,
+    dt: Scalar,
+    delay: Scalar,
+    count: Int[Array, ""],
+    steps: int,
+    slots: int,
+    at_steps: bool,
+) -> Samples:
+    """The samples of a sensor in slots of every step; those whose delay puts them before the first one are left out.
+
+    Args:
+        channel: The samples.
+        start: Time of the first step [s].
+        dt: Time step [s].
+        delay: How much later than it happens a value is stamped [s].
+        count: Steps there are …
+        steps: … and steps to compute with.
+        slots: Room for samples in every step.
+        at_steps: All samples lie on steps. Otherwise one on the first step lies at the start of the first interval.
+    """
+    end, fractions, inside = _places(jnp, channel, start, dt, delay, count)
+    if not at_steps:
+        first = inside & (end == 0)
+        end, fractions = jnp.where(first, 1, end), jnp.where(first, 0.0, fractions)
+    # Those outside lie before all others, or behind them.
+    order = jnp.where(inside, end, jnp.where(channel.stamps - delay < start, -1, steps))
+    slot = jnp.arange(order.shape[0]) - jnp.searchsorted(order, order, method="sort")
+    step = jnp.where(inside, order, steps)
     rows = channel.values.shape[1]
-    values, fractions = np.zeros((steps, slots, rows)), np.ones((steps, slots))
-    mask = np.zeros((steps, slots, rows))
-    order = np.argsort(channel.steps, kind="stable")
-    step = channel.steps[order]
-    slot = np.arange(len(step)) - np.searchsorted(step, step)
-    found = channel.values[order]
-    values[step, slot] = np.nan_to_num(found)
-    mask[step, slot] = np.isfinite(found)
-    fractions[step, slot] = channel.fractions[order]
-    return Samples(jnp.asarray(values), jnp.asarray(fractions), jnp.asarray(mask))
+    there = jnp.isfinite(channel.values)
+    values = jnp.zeros((steps, slots, rows)).at[step, slot].set(jnp.where(there, channel.values, 0.0), mode="drop")
+    mask = jnp.zeros((steps, slots, rows)).at[step, slot].set(there.astype(values.dtype), mode="drop")
+    return Samples(values, jnp.ones((steps, slots)).at[step, slot].set(fractions, mode="drop"), mask)
+
+
+def _places(numpy: Any, channel: Channel, start, dt, delay, steps):
+    """(step at the end of the interval of each sample, where in the interval, which belong to the grid)."""
+    place = (channel.stamps - delay - start) / dt
+    nearest = numpy.round(place)
+    place = numpy.where(numpy.abs(place - nearest) < _ON_STEP, nearest, place)
+    inside = (place >= 0) & (place <= steps - 1)
+    place = numpy.where(inside, place, 0.0)
+    end = numpy.ceil(place)
+    return end.astype(int), place - (end - 1), inside
 
 
 def commands(recording: Recording, inputs: Sequence[Command], steps: Grid) -> np.ndarray:
@@ -137,45 +173,7 @@ def commands(recording: Recording, inputs: Sequence[Command], steps: Grid) -> np
     return forces
 
 
-def padded_steps(steps: int) -> int:
-    """The number of steps to compute with."""
-    grain = 2 ** max(0, math.floor(math.log2(steps)) - int(math.log2(_GRAIN)))
-    return -(-steps // grain) * grain
-
-
-def step_data(
-    grids: Sequence[Grid],
-    parts: Sequence[Sequence[Samples]],
-    known: Sequence[np.ndarray],
-    nx: int,
-    local: int,
-    total: int,
-) -> StepData:
-    """The data of several recordings one behind the other, padded to `total` steps; priors are left open."""
-    used = sum(g.steps for g in grids)
-    pad = total - used
-
-    def stacked(arrays, fill=0.0):
-        joined = np.concatenate(arrays)
-        return jnp.asarray(np.concatenate([joined, np.full((pad, *joined.shape[1:]), fill)]))
-
-    linked = stacked([np.concatenate([[0.0], np.ones(g.steps - 1)]) for g in grids])
-    weights = np.zeros((total, local))
-    weights[used:] = 1.0
-    return StepData(
-        times=jnp.asarray(
-            np.concatenate([*(g.times for g in grids), grids[-1].times[-1] + grids[-1].dt * np.arange(1, pad + 1)])
-        ),
-        linked=linked,
-        prior=jnp.zeros((total, nx)),
-        prior_weights=jnp.asarray(weights),
-        commands=stacked(known),
-        samples=tuple(
-            Samples(
-                stacked([p.values for p in part]),
-                stacked([p.fractions for p in part], 1.0),
-                stacked([p.mask for p in part]),
-            )
-            for part in zip(*parts, strict=True)
-        ),
-    )
+def padded(size: int) -> int:
+    """The number of steps, or samples, to compute with."""
+    grain = 2 ** max(0, math.floor(math.log2(max(1, size))) - int(math.log2(_GRAIN)))
+    return -(-size // grain) * grain

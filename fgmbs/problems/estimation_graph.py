@@ -14,6 +14,7 @@ from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import chart_prior, prior_of_unknowns
 from fgmbs.graph import Rows, TimeGraph, Unknowns, has_mechanism, over_time, rebuilt, slopes
 from fgmbs.inputs import AbstractInput, Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
+from fgmbs.joint_graph import JointGraph
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.linear import Marginals
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -65,7 +66,7 @@ class EstimationModel(eqx.Module):
     """Those whose size was None have a number by now."""
     free: Free
     """θ: which leaves of (mechanism, sensors by name) are unknown."""
-    dt: Scalar
+    dt: Float[Array, "*recordings"]
     chart: MotionChart
     delays: Float[Array, " sensors"]
     """Delay of each sensor that the places of its samples allow for [s]."""
@@ -92,7 +93,7 @@ class EstimationModel(eqx.Module):
     @property
     def sizes(self) -> tuple[tuple[str, int], ...]:
         """Variables of a step."""
-        return self.trajectory.sizes
+        return (("q", self.mechanism.n), ("dq", self.mechanism.nv), ("u", len(self.wandering)))
 
     @property
     def shared(self) -> dict[str, AbstractSensor]:
@@ -109,7 +110,7 @@ class EstimationModel(eqx.Module):
         """Of `tangents`: local coordinates, and where θ moves the steps θ."""
         return self.local_size + self.moves_constraints * self.free.size
 
-    def covariances(self, marginals: Marginals) -> Float[Array, "steps columns columns"]:
+    def covariances(self, marginals: Marginals) -> Float[Array, "*recordings steps columns columns"]:
         """Covariances along the columns of `tangents`."""
         return marginals.with_globals() if self.moves_constraints else marginals.steps
 
@@ -139,9 +140,20 @@ class EstimationModel(eqx.Module):
         ]
         return jnp.stack(rates) if rates else jnp.zeros(0)
 
-    def graph(self, x: Unknowns, data: StepData) -> TimeGraph:
-        """The graph over the steps of `data`; the size of the noise is that near x."""
+    def graph(self, x: Unknowns, data: StepData) -> TimeGraph | JointGraph:
+        """The graph over the steps of `data`, of one recording or of several along a first axis, each with a time step
+        of its own; the size of the noise is that near x."""
+        if self.dt.ndim:
+            of_one = lambda model, steps, data: model.graph(Unknowns(steps, x.globals), data)  # noqa: E731
+            return JointGraph(self.each(of_one, x.steps, data))
         return self.over(self.at(x.globals).rows(x.steps, data))
+
+    def each(self, function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
+        """function(model of a recording, its arguments) of every recording, along a first axis if there are several."""
+        if self.dt.ndim == 0:
+            return function(self, *arguments)
+        of_one = lambda dt, *one: function(eqx.tree_at(lambda model: model.dt, self, dt), *one)  # noqa: E731
+        return eqx.filter_vmap(of_one)(self.dt, *arguments)
 
     def over(self, rows: Rows) -> TimeGraph:
         """The graph over steps with these rows."""
@@ -174,7 +186,7 @@ class EstimationModel(eqx.Module):
         if x.ndim == 2:
             return over_time(self.rows, x, data)
         T, W = self._process(x, data.times)
-        C = jax.lax.stop_gradient(self.chart.coordinates(self.mechanism, x, data.times))
+        C = self.chart.coordinates(self.mechanism, x, data.times)
         varying = [((T, data.commands), data.linked * W), ((C, data.prior), data.prior_weights)]
         for samples in data.samples:
             varying.append(((samples.values, samples.fractions, data.commands), samples.mask.ravel()))
@@ -183,7 +195,7 @@ class EstimationModel(eqx.Module):
     def _process(self, x, t) -> tuple[Float[Array, "dof nv"], Float[Array, "rows rows"]]:
         """(T, whitening matrix of `transition`) near x."""
         mechanism, dt = self.mechanism, self.dt
-        q = jax.lax.stop_gradient(x[: mechanism.n])
+        q = x[: mechanism.n]
         T, P, B = self.trajectory.along(q, t)
         mobility = B @ P @ B.T
         white = jnp.zeros_like(mobility)
@@ -210,7 +222,7 @@ class EstimationModel(eqx.Module):
             noise.velocity,
             jnp.diag(1 / jnp.stack(jumps)) if jumps else jnp.zeros((0, 0), x.dtype),
         )
-        return T, jax.lax.stop_gradient(W)
+        return T, W
 
     def accelerations(
         self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, " nc"]

@@ -1,21 +1,20 @@
 """Where a recorded motion began: the start that its first samples agree with best."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics import assemble
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.search import is_proper
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
-from fgmbs.problems.smoothed_motion import Branch
-from fgmbs.typing import Coordinates
+from fgmbs.typing import Coordinates, Scalar
 
 _GUESSES = 64
 _CANDIDATES = 8
@@ -50,9 +49,9 @@ def candidate_poses(mechanism: AbstractMechanism) -> list[Coordinates]:
     return chosen
 
 
-def _distances(mechanism: AbstractMechanism, q: Coordinates, others: Float[Array, "others n"]) -> np.ndarray:
+def _distances(mechanism: AbstractMechanism, q: Coordinates, others: Float[Array, "others n"]) -> Array:
     """How far others are from q in local coordinates: a quaternion and its negative are one attitude."""
-    return np.linalg.norm(jax.vmap(lambda other: mechanism.local(q, other))(others), axis=1)
+    return jnp.linalg.norm(jax.vmap(lambda other: mechanism.local(q, other))(others), axis=1)
 
 
 @eqx.filter_jit
@@ -70,53 +69,98 @@ def _close(mechanism: AbstractMechanism, throws: Float[Array, "guesses nv"]):
     return jax.vmap(one)(throws)
 
 
+class Attempts(NamedTuple):
+    """Candidates for the start, and how far each was followed."""
+
+    behind: Float[Array, " candidates"]
+    """How much more the first samples cost from there than from the best start; infinite for one that was lost, or led
+    to the same motion as another."""
+    best: Int[Array, ""]
+    followed: PyTree
+    """What following the best one through all steps gave."""
+
+
+class _Search(NamedTuple):
+    next: Int[Array, ""]
+    """Candidate to be followed; behind the last one the best is followed through all steps."""
+    count: Int[Array, ""]
+    running: Bool[Array, " candidates"]
+    costs: Float[Array, " candidates"]
+    ends: Float[Array, "candidates n"]
+    attempts: Attempts
+    done: Bool[Array, ""]
+
+
 def best_start(
     mechanism: AbstractMechanism,
-    poses: Sequence[Coordinates],
-    attempt: Callable[[Coordinates, int], tuple[float, np.ndarray]],
-    steps: int,
-) -> tuple[Coordinates, tuple[Branch, ...]]:
-    """The pose from which the first samples cost least, and all motions that were found, the best first.
+    follow: Callable[[Int[Array, ""], Int[Array, ""], Bool[Array, ""]], tuple[Scalar, Coordinates, PyTree]],
+    blank: PyTree,
+    candidates: int,
+    steps: Int[Array, ""],
+) -> Attempts:
+    """The candidate from which the first samples cost least, followed through all steps.
 
-    Poses between which the first samples do not decide are followed longer.
+    Candidates between which the first samples do not decide are followed longer; of those that led to the same motion
+    the cheapest is kept. One candidate is not looked at before it is followed.
 
     Args:
         mechanism: What moves.
-        poses: Where to begin.
-        attempt: (pose, steps to follow) → (cost of their samples, coordinates at their end).
+        follow: (number of a candidate, steps to follow, whether it is the chosen one) → (cost of their samples,
+            coordinates at their end, whatever else following gives); the only place in the program where it is called.
+        blank: Zeros in the place of that.
+        candidates: How many there are.
         steps: Steps there are.
     """
-    count, given_up, running = min(_FIRST_STEPS, steps), [], [np.asarray(pose) for pose in poses]
-    while True:
-        tried = []
-        for pose in running:
-            cost, end = attempt(jnp.asarray(pose), count)
-            tried.append(_Attempt(cost if np.all(np.isfinite(end)) else np.inf, pose, end))
-        tried = _different(mechanism, sorted(tried, key=lambda one: one.cost))
-        close = [one for one in tried if one.cost < tried[0].cost + _DECIDED]
-        given_up = [one for one in tried if not one.cost < tried[0].cost + _DECIDED] + given_up
-        if len(close) < 2 or count == steps:
-            break
-        running, count = [one.pose for one in close], min(_LONGER * count, steps)
-    branches = [Branch(float(one.cost), tuple(float(x) for x in one.pose)) for one in [*close, *given_up]]
-    return jnp.asarray(tried[0].pose), tuple(branch for branch in branches if np.isfinite(branch.cost))
+    several = candidates > 1
+    begun = _Search(
+        next=jnp.asarray(0 if several else candidates),
+        count=jnp.minimum(_FIRST_STEPS, steps),
+        running=jnp.full(candidates, several),
+        costs=jnp.full(candidates, jnp.inf),
+        ends=jnp.zeros((candidates, mechanism.n)),
+        attempts=Attempts(jnp.full(candidates, jnp.inf), jnp.asarray(0), blank),
+        done=jnp.asarray(False),
+    )
 
-
-class _Attempt(NamedTuple):
-    cost: float
-    pose: np.ndarray
-    end: np.ndarray
-
-
-def _different(mechanism: AbstractMechanism, tried: list[_Attempt]) -> list[_Attempt]:
-    """The attempts that led to different motions; of those that led to the same one the best, which comes first."""
-    kept: list[_Attempt] = []
-    for one in tried:
-        end = jnp.asarray(one.end)[None]
-        near = (
-            _distances(mechanism, jnp.asarray(other.end), end)[0] <= _SAME * (1 + np.linalg.norm(other.end))
-            for other in kept
+    def advance(search: _Search) -> _Search:
+        last = search.next >= candidates
+        tried = jnp.where(last, search.attempts.best, search.next)
+        cost, end, followed = follow(tried, jnp.where(last, steps, search.count), last)
+        cost = jnp.where(jnp.all(jnp.isfinite(end)), cost, jnp.inf)
+        search = search._replace(
+            costs=jnp.where(last, search.costs, search.costs.at[tried].set(cost)),
+            ends=jnp.where(last, search.ends, search.ends.at[tried].set(end)),
+            attempts=search.attempts._replace(followed=followed),
+            done=last,
         )
-        if not any(near):
-            kept.append(one)
-    return kept
+        behind = search.running & (jnp.arange(candidates) > tried)
+        decide = ~last & ~jnp.any(behind)
+        search = search._replace(next=jnp.where(last, candidates, jnp.argmax(behind)))
+        decided = _decided(mechanism, search, candidates, steps)
+        return jax.tree.map(lambda new, old: jnp.where(decide, new, old), decided, search)
+
+    return jax.lax.while_loop(lambda search: ~search.done, advance, begun).attempts
+
+
+def _decided(mechanism: AbstractMechanism, search: _Search, candidates: int, steps: Int[Array, ""]) -> _Search:
+    """After all of the running candidates were followed: which of them go on, or that one is the best."""
+    tried = jnp.where(search.running, search.costs, jnp.inf)
+    order = jnp.argsort(tried)
+
+    def keep(place, kept):
+        one = order[place]
+        near = _distances(mechanism, search.ends[one], search.ends) <= _SAME * (1 + jnp.linalg.norm(search.ends[one]))
+        return kept.at[one].set(jnp.isfinite(tried[one]) & ~jnp.any(near & kept))
+
+    kept = jax.lax.fori_loop(0, candidates, keep, jnp.zeros(candidates, bool))
+    best = order[0]
+    close = kept & (tried < tried[best] + _DECIDED)
+    behind = jnp.where(kept, tried - tried[best], jnp.inf)
+    behind = jnp.where(search.running, behind, search.attempts.behind)
+    over = (jnp.sum(close) < 2) | (search.count >= steps)
+    return search._replace(
+        next=jnp.where(over, candidates, jnp.argmax(close)),
+        count=jnp.minimum(_LONGER * search.count, steps),
+        running=close,
+        attempts=Attempts(behind, best, search.attempts.followed),
+    )

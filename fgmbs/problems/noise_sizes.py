@@ -1,16 +1,19 @@
 """Sizes of noise that are found from the data: of sensors and of unknown forces."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.estimation_graph import EstimationModel
-from fgmbs.problems.smoothed_motion import Group
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.unknowns import Free, Unknown, freed, is_unknown
 
 _SETTLED = 0.01
 """Relative change of all sizes at which they are found."""
@@ -18,84 +21,217 @@ _LARGEST_CHANGE = np.log(30.0)
 """Of a size at once."""
 _FARTHEST = np.log(1e3)
 """Change of a size in all."""
+_MOST_ROUNDS = 40
+"""In which they are looked for."""
+_PROBE = 0.02
+"""Change of a logarithm by which the slope of the likelihood is differenced."""
+_CORRECTIONS = 3
+"""By that, each of which leaves a few percent of the error before."""
+_NEAR = 0.1
+"""Largest correction of a logarithm by that."""
+_NEWTON = 20
+"""Steps towards the size that a prior and the residuals agree on: they converge from below, quadratically."""
+_NOTHING = 1e-9
+"""Degrees of freedom of residuals that tell no size."""
 
 
-def to_be_found(inputs: Sequence[AbstractInput]) -> frozenset[str]:
-    """Names of the unknown forces without a size.
+def freed_sizes(
+    mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput]
+) -> tuple[tuple[AbstractSensor, ...], tuple[AbstractInput, ...], Free]:
+    """Sensors and inputs with first values of their unknown sizes of noise, and which these are.
+
+    Sizes are positive: what is looked for are their logarithms. One whose value is 0 begins at the mechanism's own
+    scale, large rather than small.
 
     Raises:
-        ArgumentError: Two white forces, one of them without size: their residuals cannot be told apart.
+        ArgumentError: Two white forces, one of them of unknown size: their residuals cannot be told apart.
     """
-    found = [force for force in inputs if force.size_key is not None and not force.has_size]
     white = [force for force in inputs if isinstance(force, Disturbance | WhiteNoise)]
-    if len(white) > 1 and any(force in found for force in white):
+    if len(white) > 1 and any(is_unknown(force.size) for force in white):
         names = ", ".join(repr(force.name) for force in white)
         raise ArgumentError(f"inputs: expected sizes of all white forces, or a single one of them; found {names}")
-    return frozenset(force.name for force in found)
+    first = _first_sizes(mechanism) if any(map(is_unknown, _sizes((), inputs).values())) else {}
+    keys = {part.name: "sigma" for part in sensors} | {force.name: force.size_key for force in inputs}
+    sizes = {
+        name: _positive(size, first.get(str(keys[name]), 1.0)) if is_unknown(size) else size
+        for name, size in _sizes(sensors, inputs).items()
+    }
+    sizes, free = freed(sizes, lambda path: f"{path[0].key}.{keys[path[0].key]}")
+    return *with_sizes(sensors, inputs, sizes), free
 
 
-def with_first_sizes(mechanism: AbstractMechanism, inputs: Sequence[AbstractInput]) -> tuple[AbstractInput, ...]:
-    """The inputs with something in the place of sizes that are to be found, large rather than small."""
-    q = mechanism.reference
-    weight = float(jnp.max(jnp.abs(mechanism.forces(q, jnp.zeros(mechanism.nv, q.dtype), jnp.zeros((), q.dtype)))))
-    inertia = float(jnp.max(jnp.abs(mechanism.mass_matrix(q))))
-    force = max(weight, inertia)
-    first = {"power": 1e-3 * force, "density": 0.03 * force, "rate": force, "sigma": 0.3 * force}
-    return tuple(
-        force if force.size_key is None or force.has_size else force.with_size(first[force.size_key])
-        for force in inputs
+def with_sizes(
+    sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput], sizes: Mapping[str, Array]
+) -> tuple[tuple[AbstractSensor, ...], tuple[AbstractInput, ...]]:
+    """Sensors and inputs with these sizes, by their names."""
+    return (
+        tuple(
+            eqx.tree_at(lambda s: s.channel.sigma, s, sizes[s.name], is_leaf=is_unknown) if s.name in sizes else s
+            for s in sensors
+        ),
+        tuple(force.with_size(sizes[force.name]) if force.name in sizes else force for force in inputs),
     )
 
 
-class Search:
-    """Brings residuals to their degrees of freedom, group by group.
+def _sizes(sensors, inputs) -> dict[str, Array | Unknown]:
+    return {s.name: s.sigma for s in sensors} | {f.name: f.size for f in inputs if f.size_key is not None}
 
-    σ² ← σ² χ²/(degrees of freedom): where it stands still, the marginal likelihood of linear problems is stationary
-    (Helmert's variance components; restricted maximum likelihood). It converges linearly; while the steps shrink evenly
-    their geometric series is summed, up to three steps, and where they turn round they are halved. A size that runs off
-    stops at a thousandth or a thousandfold of where it began.
-    """
 
-    def __init__(self, names: frozenset[str]):
-        self.names = names
-        self.steps: dict[str, float] = {}
-        self.travelled: dict[str, float] = {}
+def _first_sizes(mechanism: AbstractMechanism) -> dict[str, float]:
+    q = mechanism.reference
+    weight = float(jnp.max(jnp.abs(mechanism.forces(q, jnp.zeros(mechanism.nv, q.dtype), jnp.zeros((), q.dtype)))))
+    force = max(weight, float(jnp.max(jnp.abs(mechanism.mass_matrix(q)))))
+    return {"power": 1e-3 * force, "density": 0.03 * force, "rate": force, "sigma": 0.3 * force}
 
-    def update(self, model: EstimationModel, groups: Sequence[Group]) -> tuple[EstimationModel, bool]:
-        """The model with better sizes, and whether they have settled."""
-        logs = {}
-        for group in groups:
-            if group.name in self.names and group.dof > 1e-9 and group.chi2 > 0:
-                step = 0.5 * np.log(group.chi2 / group.dof)
-                last = self.steps.get(group.name)
-                self.steps[group.name] = step
-                ratio = 0.0 if last is None else float(np.clip(step / last, -1.0, 2 / 3))
-                step = step / (1 - ratio)
-                way = self.travelled.get(group.name, 0.0)
-                step = (
-                    float(np.clip(way + np.clip(step, -_LARGEST_CHANGE, _LARGEST_CHANGE), -_FARTHEST, _FARTHEST)) - way
-                )
-                self.travelled[group.name] = way + step
-                logs[group.name] = step
-        sensors = tuple(
-            eqx.tree_at(lambda s: s.channel.sigma, sensor, sensor.sigma * np.exp(logs.get(sensor.name, 0.0)))
-            for sensor in model.sensors
-        )
-        inputs = tuple(
-            # Power goes with the square of a force.
-            force.with_size(force.size * np.exp((2 if isinstance(force, Disturbance) else 1) * logs[force.name]))
-            if force.name in logs
-            else force
-            for force in model.inputs
-        )
-        settled = all(abs(step) < _SETTLED for step in logs.values())
-        return eqx.tree_at(lambda m: (m.sensors, m.inputs), model, (sensors, inputs)), settled
+
+def _positive(size: Unknown, first: float) -> Unknown:
+    """The unknown size as one of which the logarithm is looked for."""
+    value = jnp.clip(jnp.where(size.value == 0, first, size.value), size.lower, size.upper)
+    sigma = size.sigma if size.log else size.sigma / value
+    return Unknown(value, sigma=sigma, lower=size.lower, upper=size.upper, log=True)
+
+
+class SizeSearch(NamedTuple):
+    """Where the search for sizes of noise is."""
+
+    logs: Float[Array, " k"]
+    """Logarithms of the sizes."""
+    last: Float[Array, " k"]
+    """The last change of each that was asked for; 0 before the first one."""
+    probe: Int[Array, ""]
+    """−1: they are looked for. 0: the slope of the likelihood there is asked for; then that on both sides of each."""
+    slopes: Float[Array, "probes k"]
+    """The slopes that were found."""
+    rounds: Int[Array, ""]
+
+    @classmethod
+    def of(cls, free: Free) -> "SizeSearch":
+        """The search before its first round."""
+        probes, size = 2 * free.size + 1, free.size
+        probe = jnp.asarray(-1 if size else probes + _CORRECTIONS)
+        return cls(free.value, jnp.zeros(size), probe, jnp.zeros((probes, size)), jnp.asarray(0))
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Sizes that ran off."""
-        return tuple(
-            f"the size of {name!r} ran off to {np.exp(way):.3g} times where it began: the data do not tell it"
-            for name, way in self.travelled.items()
-            if abs(way) > _FARTHEST - _SETTLED
+    def most(self) -> int:
+        """Rounds, at most."""
+        return _MOST_ROUNDS + self.slopes.shape[0] + _CORRECTIONS
+
+    @property
+    def settled(self) -> Bool[Array, ""]:
+        """Whether they are found, and how sure they are."""
+        return self.probe >= self.slopes.shape[0] + _CORRECTIONS
+
+    def update(
+        self, free: Free, chi2: Float[Array, " k"], dof: Float[Array, " k"], order: Float[np.ndarray, " k"]
+    ) -> "SizeSearch":
+        """Brings residuals to their degrees of freedom, group by group.
+
+        σ² ← σ² χ²/(degrees of freedom): where it stands still, the marginal likelihood of linear problems is stationary
+        (Helmert's variance components; restricted maximum likelihood), or with a prior the posterior. It converges
+        linearly; while the steps shrink evenly their geometric series is summed, up to three steps, and where they turn
+        round they are halved. A size that runs off stops at a thousandth or a thousandfold of where it began. In the
+        end the slope of the likelihood is taken around the sizes: its differences are their information, by which they
+        are corrected.
+
+        Args:
+            free: The sizes.
+            chi2: Sum of squares of the whitened residuals of each …
+            dof: … and its expectation.
+            order: χ² goes as size^−order.
+        """
+        looking = self.probe < 0
+        step = _asked(free, self.logs, chi2, dof, order)
+        first = self.last == 0
+        ratio = jnp.where(first, 0.0, jnp.clip(step / jnp.where(first, 1.0, self.last), -1.0, 2 / 3))
+        change = jnp.clip(step / (1 - ratio), -_LARGEST_CHANGE, _LARGEST_CHANGE)
+        better = _within(free, self.logs + change)
+        arrived = jnp.all(jnp.abs(better - self.logs) < _SETTLED) | (self.rounds >= _MOST_ROUNDS)
+
+        here, probes = slope(free, self.logs, chi2, dof, order), self.slopes.shape[0]
+        slopes = self.slopes.at[jnp.where(looking, probes, self.probe)].set(here, mode="drop")
+        base = self.logs - self._aside(self.probe)
+        probe = jnp.where(looking, jnp.where(arrived, 0, -1), self.probe + 1)
+        found = self._replace(logs=base, slopes=slopes)
+        corrected = base + found.correction(free, jnp.where(probe > probes, here, slopes[0]))
+        probed = jnp.where(probe >= probes, _within(free, corrected), base + self._aside(probe))
+        return SizeSearch(
+            logs=jnp.where(looking, better, probed),
+            last=jnp.where(looking, step, self.last),
+            probe=probe,
+            slopes=slopes,
+            rounds=self.rounds + 1,
         )
+
+    def _aside(self, probe: Int[Array, ""]) -> Float[Array, " k"]:
+        """Where a probe lies from the sizes."""
+        size = self.logs.shape[0]
+        beside = (probe > 0) & (probe < self.slopes.shape[0])
+        sign = jnp.where(probe % 2 == 1, _PROBE, -_PROBE)
+        return jnp.where(beside & (jnp.arange(size) == (probe - 1) // 2), sign, 0.0)
+
+    def information(self) -> Float[Array, "k k"]:
+        """Of the logarithms: second derivatives of minus the logarithm of the likelihood, priors included."""
+        bent = (self.slopes[1::2] - self.slopes[2::2]) / (2 * _PROBE)
+        return (bent + bent.T) / 2
+
+    def covariance(self) -> Float[Array, "k k"]:
+        """Of the logarithms; infinite variances of those that the data do not tell."""
+        information = self.information()
+        told = jnp.all(jnp.linalg.eigvalsh(information) > 0)
+        unknown = jnp.diag(jnp.full(information.shape[0], jnp.inf))
+        return jnp.where(told, jnp.linalg.inv(jnp.where(told, information, jnp.eye(*information.shape))), unknown)
+
+    def correction(self, free: Free, slope: Float[Array, " k"]) -> Float[Array, " k"]:
+        """A step of Newton's method from where the slope is this; nothing where that is far."""
+        held, information = self.held(free), self.information()
+        information = jnp.where(held[:, None] | held, jnp.eye(held.size), information)
+        told = jnp.all(jnp.linalg.eigvalsh(information) > 0)
+        information = jnp.where(told, information, jnp.eye(held.size))
+        step = -jnp.linalg.solve(information, jnp.where(held | ~told, 0.0, slope))
+        return jnp.where(jnp.max(jnp.abs(step), initial=0.0) < _NEAR, step, 0.0)
+
+    def notes(self, free: Free) -> tuple[str, ...]:
+        """Sizes that ran off or have not settled."""
+        ways = [
+            (place.path[0].key, way)
+            for place, way in zip(free.places, free.numbers(self.logs - free.value), strict=True)
+        ]
+        ran = tuple(
+            f"the size of {name!r} ran off to {np.exp(each):.3g} times where it began: the data do not tell it"
+            for name, way in ways
+            for each in np.ravel(way)
+            if abs(each) > _FARTHEST - _SETTLED
+        )
+        unsettled = int(self.rounds) > self.most
+        return (*ran, *((f"the sizes of noise have not settled after {_MOST_ROUNDS} rounds",) * unsettled))
+
+    def held(self, free: Free) -> Bool[Array, " k"]:
+        """Which of them are as small or as large as they may be."""
+        low, high = (_within(free, free.value + side) for side in (-jnp.inf, jnp.inf))
+        return (self.logs <= low) | (self.logs >= high)
+
+
+def _within(free: Free, logs: Float[Array, " k"]) -> Float[Array, " k"]:
+    """Within bounds, and not too far from where they began."""
+    return jnp.clip(free.value + jnp.clip(logs - free.value, -_FARTHEST, _FARTHEST), free.lower, free.upper)
+
+
+def slope(free: Free, logs, chi2, dof, order) -> Float[Array, " k"]:
+    """Derivatives of minus the logarithm of the likelihood by the logarithms of the sizes, priors included."""
+    return (logs - free.value) / free.sigma**2 + order / 2 * (dof - chi2)
+
+
+def _asked(free: Free, logs, chi2, dof, order) -> Float[Array, " k"]:
+    """Change of the logarithms at which `slope` vanishes if χ² goes as exp(−order · change)."""
+    told = (dof > _NOTHING) & (chi2 > 0)
+    chi2, dof = jnp.where(told, chi2, 1.0), jnp.where(told, dof, 1.0)
+
+    def newton(_, change):
+        left = chi2 * jnp.exp(-order * change)
+        bend = 1 / free.sigma**2 + order**2 / 2 * left
+        return change - slope(free, logs + change, left, dof, order) / bend
+
+    # Without a prior this is the answer; with one, it and the answer to the prior alone have the answer between them.
+    step = jnp.log(chi2 / dof) / order
+    below = jnp.where(jnp.isfinite(free.sigma), jnp.minimum(step, free.value - logs), step)
+    return jnp.where(told, jax.lax.fori_loop(0, _NEWTON, newton, below), 0.0)

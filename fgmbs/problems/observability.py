@@ -19,7 +19,7 @@ from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation_arguments import checked_inputs, checked_sensors, chosen_coordinates, nominal_delays
 from fgmbs.problems.estimation_graph import EstimationModel, Samples, StepData
 from fgmbs.problems.estimation_unknowns import freed_model
-from fgmbs.problems.noise_sizes import with_first_sizes
+from fgmbs.problems.noise_sizes import freed_sizes
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.encoder import Encoder
 from fgmbs.sensors.gyroscope import Gyroscope
@@ -162,12 +162,12 @@ def observability(
         if name not in [sensor.name for sensor in every]:
             raise ArgumentError(f"rates: expected names of sensors; found {name!r}")
 
+    every, inputs, _ = freed_sizes(mechanism, every, inputs)
     mechanism, every, free = freed_model(mechanism, every)
     mechanism = mechanism.evaluated()
     chart = chosen_coordinates(mechanism, None)
     dt = jnp.asarray(t[1] - t[0], dtype=float)
     at_steps = tuple(f"{sensor.name}.delay" not in free.names for sensor in every)
-    inputs = with_first_sizes(mechanism, inputs)
     model = EstimationModel(mechanism, every, inputs, free, dt, chart, nominal_delays(every), at_steps)
     steps = jnp.concatenate([q, dq, jnp.zeros((len(t), len(model.wandering)))], axis=1)
     data, masks = _blank(model, steps, t, rates or {}), np.zeros((1 + len(candidates), len(every)))

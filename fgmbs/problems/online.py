@@ -28,7 +28,7 @@ from fgmbs.problems.estimation_arguments import (
 )
 from fgmbs.problems.estimation_graph import EstimationModel
 from fgmbs.problems.estimation_unknowns import checked_priors, freed_model
-from fgmbs.problems.noise_sizes import to_be_found
+from fgmbs.problems.noise_sizes import freed_sizes
 from fgmbs.problems.online_programs import Programs, programs
 from fgmbs.problems.simulation_arguments import Integrator, transition_of
 from fgmbs.sensors.base import AbstractSensor
@@ -172,7 +172,8 @@ class OnlineEstimator:
             AssemblyError: The start cannot be assembled.
         """
         model = self.model
-        (begin,) = checked_start(model, 1, start or {}, start_velocities, start_sigma)
+        given = start or {}, start_velocities, start_sigma
+        (begin,) = checked_start(model.mechanism, model.chart.dof, model.inputs, 1, *given)
         return self.begin(begin.x, begin.sigma, finite_number(t, "t"), np.zeros(len(model.commands)))
 
     def begin(self, x, sigma, t: float, forces) -> OnlineState:
@@ -276,7 +277,8 @@ def online(
         raise ArgumentError(f"slots: expected a positive integer; found {slots!r}")
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
-    checked_window(window, 1, to_be_found(inputs))
+    sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs)
+    checked_window(window, 1, sizes)
     mechanism, sensors, free = freed_model(mechanism, sensors)
     checked_priors(free)
     chart = chosen_coordinates(mechanism, independent)

@@ -1,21 +1,46 @@
 """State estimation: the motion, the forces and their uncertainty from what sensors have read."""
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from fgmbs.errors import ArgumentError, Interrupted
+from fgmbs.errors import Interrupted
+from fgmbs.graph import Unknowns
 from fgmbs.inputs import AbstractInput
-from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.estimation_arguments import checked_start, checked_window
-from fgmbs.problems.estimation_solution import PLACINGS, Progress, Solution, build
-from fgmbs.problems.estimation_unknowns import checked_findable, checked_priors
-from fgmbs.problems.simulation_arguments import Integrator, transition_of
+from fgmbs.problems.estimation_arguments import checked_window, nominal_delays
+from fgmbs.problems.estimation_unknowns import checked_priors
+from fgmbs.problems.lagged import advanced, lagged
+from fgmbs.problems.simulation import worst
+from fgmbs.problems.simulation_arguments import Integrator
 from fgmbs.problems.smoothed_motion import SmoothedMotion
+from fgmbs.problems.smoothing import (
+    SmoothingProblem,
+    Solution,
+    begun,
+    concluded,
+    followed,
+    improved,
+    modelled,
+    resized,
+    surveyed,
+)
+from fgmbs.problems.smoothing_arguments import prepare_smooth
+from fgmbs.problems.smoothing_result import checked_observable, finish
 from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
+
+_TOLD = 100
+"""Steps of a fixed-lag smoother between two reports of its progress."""
+
+Progress: TypeAlias = Callable[[str, int, float], None]
+"""Called with (what is being done, round, cost)."""
 
 
 def smooth(
@@ -31,7 +56,6 @@ def smooth(
     start_sigma: tuple[float, float] | None = None,
     integrator: Integrator = "hermite_simpson",
     independent: Sequence[str] | None = None,
-    weights: Literal["given", "auto"] = "given",
     throw: bool = True,
     progress: Progress | None = None,
 ) -> SmoothedMotion:
@@ -46,9 +70,9 @@ def smooth(
         mechanism: The mechanism; numbers of it may be `Unknown`, and are found then, lengths and places of points, too.
         recording: What was recorded; several recordings share sensors and their calibration, each has a start of its
             own.
-        sensors: What the signals mean; numbers of them may be `Unknown`.
-        inputs: Forces that the description of the mechanism does not tell. By default a white `Disturbance` whose
-            power is found from the data.
+        sensors: What the signals mean; numbers of them may be `Unknown`, also the standard deviations of their noise.
+        inputs: Forces that the description of the mechanism does not tell; their sizes may be `Unknown`. By default a
+            white `Disturbance` whose power is found from the data.
         dt: Time step; by default the interval between samples of the fastest sensor [s].
         window: None: all steps at once. A number: a fixed-lag smoother over the last so many steps.
         start: Coordinates at the start by name, of each recording if they differ; the rest is assembled. By default
@@ -60,7 +84,6 @@ def smooth(
             the unknown forces.
         independent: Coordinates in which the solver moves, by the names of their velocities; by default the best ones
             at every step.
-        weights: "auto" also finds the standard deviations of the sensors from the data.
         throw: Raise if the solve fails; otherwise leave it to `status`.
         progress: Called with (what is being done, round, cost) from time to time.
 
@@ -71,35 +94,70 @@ def smooth(
         SolveError: The solve failed; its `result` holds the best that was reached.
         Interrupted: Ctrl-C; its `result` holds the best that was reached.
     """
-    arguments = (mechanism, recording, sensors, inputs, dt, independent, weights, transition_of(integrator))
-    problem, found = build(*arguments)
-    starts = checked_start(problem.model, len(problem.steps), start, start_velocities, start_sigma)
+    options = dict(dt=dt, start=start, start_velocities=start_velocities, start_sigma=start_sigma)
+    arguments = mechanism, recording, sensors, inputs
+    problem = prepare_smooth(*arguments, **options, integrator=integrator, independent=independent)
+    recordings = (recording,) if isinstance(recording, Recording) else recording
     if window is not None:
-        checked_window(window, len(problem.steps), found)
-        checked_priors(problem.model.free)
+        checked_window(window, len(recordings), problem.sizes)
+        checked_priors(problem.free)
     tell = progress or (lambda *_: None)
-    solution = Solution(problem, found)
-    try:
-        if window is None:
-            solution.begin(starts, tell)
-            solution.solve(tell)
-            for _ in range(PLACINGS):
-                late = solution.lateness()
-                if np.all(np.abs(late - np.asarray(solution.model.delays)) <= float(solution.model.dt) / 2):
-                    break
-                solution.place_again(build(*arguments, late)[0])
-                solution.solve(tell)
-        else:
-            solution.follow(starts[0], int(window), tell)
-    except KeyboardInterrupt:
-        if solution.x is None:
-            raise
-        raise Interrupted(f"interrupted after {solution.iterations} iterations", solution.result()) from None
-    result = solution.result()
-    if solution.blind:
-        names = listed(sensor.name for sensor in result.sensors)
-        raise ArgumentError(f"sensors: nothing is observable: what {names} read does not depend on the motion")
-    checked_findable(result.free, *solution.told)
+    notes = tuple(f"{one.source}: {note}" for one in recordings for note in one.notes)
+    solution = _solve(problem, tell, notes) if window is None else _follow(problem, int(window), tell, notes)
+    checked_observable(problem, solution)
+    result = finish(problem, solution, notes)
     if throw:
         result.check()
     return result
+
+
+def _solve(problem: SmoothingProblem, tell: Progress, notes: Sequence[str]) -> Solution:
+    """`solve`, which tells between its rounds how it goes, and can be interrupted there."""
+    tell("looking for the start" if problem.recording.starts.shape[-2] > 1 else "following", 0, math.nan)
+    at, round = begun(problem), 0
+    try:
+        while not bool(at.done):
+            at = improved(problem, at)
+            tell("solving", round, float(at.look.cost))
+            if bool(at.resize):
+                at = resized(problem, at, surveyed(problem, at))
+            round += 1
+    except KeyboardInterrupt:
+        result = finish(problem, concluded(problem, at, surveyed(problem, at)), notes)
+        raise Interrupted(f"interrupted after {int(at.iterations)} iterations", result) from None
+    return concluded(problem, at, surveyed(problem, at))
+
+
+def _follow(problem: SmoothingProblem, window: int, tell: Progress, notes: Sequence[str]) -> Solution:
+    """The fixed-lag smoother, step by step."""
+    recording, delays = problem.recording, nominal_delays(problem.sensors)
+    x, best = recording.starts[0], None
+    if recording.starts.shape[0] > 1:
+        tell("looking for the start", 0, math.nan)
+        best = begun(problem)
+        x = best.first
+    model, data, count = *modelled(problem, delays, x), int(recording.count)
+    at, interrupted = lagged(model, window, x, data), False
+    try:
+        for done in range(0, count, _TOLD):
+            tell("following", done, math.nan)
+            at = jax.block_until_ready(advanced(model, at, data, jnp.asarray(min(_TOLD, count - done))))
+    except KeyboardInterrupt:
+        if int(at.taken) < max(window, 3):
+            raise
+        interrupted = True
+    T = int(at.taken)
+    steps, covariance = (
+        jnp.asarray(np.concatenate([part, np.repeat(part[-1:], problem.steps - T, axis=0)])) for part in at.together()
+    )
+    problem = eqx.tree_at(lambda problem: problem.recording.count, problem, jnp.asarray(T))
+    solution = followed(problem, x, Unknowns(steps, at.state.globals), covariance)
+    step_status = jax.tree.map(lambda leaf: leaf[:T], at.status)
+    ended = worst(step_status), jnp.asarray(T)
+    solution = eqx.tree_at(lambda s: (s.at.status, s.at.iterations), solution, ended)
+    solution = dataclasses.replace(solution, step_status=step_status)
+    if best is not None:
+        solution = eqx.tree_at(lambda s: (s.at.best, s.at.margins), solution, (best.best, best.margins))
+    if interrupted:
+        raise Interrupted(f"interrupted after {T} steps", finish(problem, solution, notes)) from None
+    return solution

@@ -16,6 +16,7 @@ from fgmbs.graph import has_mechanism, rebuilt
 from fgmbs.inputs import AbstractInput, commands, wandering
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free, Unknown
 
 
@@ -72,7 +73,7 @@ class Branch:
     """A start from which the motion may have begun."""
 
     cost: float
-    """Cost of the first samples from there."""
+    """How much more the first samples cost from there than from the best one."""
     q: tuple[float, ...]
 
 
@@ -111,14 +112,20 @@ class SmoothedMotion(eqx.Module):
     ddq_std: Float[Array, "steps nv"]
     lambda_std: Float[Array, "steps m"]
     unknowns: dict[str, Array]
-    """Estimates of the unknown numbers, by the name of the parameter of the mechanism or SENSOR.ATTRIBUTE."""
+    """Estimates of the unknown numbers, by the name of the parameter of the mechanism, SENSOR.ATTRIBUTE or
+    INPUT.ATTRIBUTE."""
     unknowns_std: dict[str, Array]
     free: Free
-    """Which numbers of mechanism and sensors are unknown, and what was known of them before."""
+    """Which numbers of mechanism and sensors are unknown, and what was known of them before …"""
+    sizes: Free
+    """… and the same of sizes of noise."""
     status: Status
     step_status: Status | None
     """Of every step, where they were solved one by one."""
     iterations: Int[Array, ""]
+    log_likelihood: Scalar
+    """Logarithm of the probability density of the samples, with the sizes of noise as they are, by Laplace's method: it
+    compares models, and sizes, of the same samples. NaN of a fixed-lag smoother."""
     cost_history: Float[Array, " iterations"]
     groups: tuple[Group, ...] = eqx.field(static=True)
     fits: tuple[SensorFit, ...] = eqx.field(static=True)
@@ -130,7 +137,7 @@ class SmoothedMotion(eqx.Module):
     @property
     def priors(self) -> dict[str, Unknown]:
         """What was known of the unknown numbers before, by name."""
-        return self.free.priors()
+        return self.free.priors() | self.sizes.priors()
 
     @property
     def force_names(self) -> tuple[str, ...]:
@@ -225,7 +232,9 @@ def _joint_forces(motion: SmoothedMotion):
     select = select.reshape(len(mechanism.actuator_names), len(forcing))
     n, nv = motion.q.shape[1], motion.dq.shape[1]
 
-    theta = motion.free.theta(jnp.concatenate([jnp.zeros(0), *map(jnp.ravel, motion.unknowns.values())]))
+    theta = motion.free.theta(
+        jnp.concatenate([jnp.zeros(0), *(jnp.ravel(motion.unknowns[name]) for name in motion.free.names)])
+    )
     columns = motion.tangents.shape[2]
     along_theta = jnp.eye(theta.size, columns, columns - theta.size) * has_mechanism(motion.free)
 

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.graph import Rows
-from fgmbs.one_kernel import one_kernel
 from fgmbs.problems.estimation_graph import EstimationModel, StepData
 from fgmbs.solvers.fixed_lag import Estimate, FixedLagSmoother, WindowState
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -46,7 +45,6 @@ def take_in(
     return _smoother(model, state.rows, tol).step(state, data)
 
 
-@one_kernel
 def follow(
     model: EstimationModel, state: WindowState, data: StepData, count: Array | int, tol: float
 ) -> tuple[WindowState, Followed]:

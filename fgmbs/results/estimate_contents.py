@@ -42,6 +42,7 @@ def _motion(motion: SmoothedMotion) -> Contents:
     variables |= {
         "status": ((), codes(motion.status), FLAGS),
         "iterations": ((), motion.iterations, attributes("iterations of the solver", "1")),
+        "log_likelihood": ((), motion.log_likelihood, attributes("log probability density of the samples", "1")),
         "cost_history": ("iteration", motion.cost_history, attributes("cost after each iteration", "1")),
     }
     if motion.step_status is not None:
@@ -188,7 +189,7 @@ def _unit(motion: SmoothedMotion, name: str, row: int) -> str:
             # A gain is of the column's unit, which is not told, per that of the sensor.
             known = {"delay": "s", "misalignment": "rad", "gain": "", "at": "m"}
             return known[key] if key in known else sensor.units[row]
-    return "SI"
+    return next((_unit_of(motion.mechanism, force) for force in motion.inputs if force.name == owner), "SI")
 
 
 def _start(motion: SmoothedMotion) -> Contents:
@@ -198,7 +199,11 @@ def _start(motion: SmoothedMotion) -> Contents:
     places = np.array([branch.q for branch in motion.branches])
     return Contents(
         {
-            "start_cost": ("start", cost, attributes("cost of the first samples from each start, the best first", "1")),
+            "start_cost": (
+                "start",
+                cost,
+                attributes("how much more the first samples cost from each start than from the best", "1"),
+            ),
             "start_q": (
                 ("start", "coordinate"),
                 places,

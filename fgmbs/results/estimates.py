@@ -94,6 +94,8 @@ def _overview(dataset: "xr.Dataset", seconds: float | None) -> list[tuple[str, s
         ("status", dataset.attrs["status"]),
         ("iterations", f"{int(dataset['iterations'])}{cost}"),
     ]
+    if np.isfinite(dataset["log_likelihood"]):
+        lines.append(("likelihood", f"{float(dataset['log_likelihood']):.6g}, its logarithm"))
     if dataset.sizes.get("start", 0) > 1:
         lines.append(("start", _start(dataset)))
     if any(f"truth_{name}" in dataset for name in ("q", "forces")):
@@ -109,8 +111,6 @@ def _start(dataset: "xr.Dataset") -> str:
     best, second = dataset["start_cost"].values[:2]
     places = zip(dataset.coordinate.values[:6], dataset["start_q"].values[1], strict=False)
     text = f"the best of {dataset.sizes['start']} that were followed"
-    if second < best:  # given up earlier, after fewer samples
-        return text
     odds = np.exp(min(second - best, 700.0))
     times = f"{odds:.3g}" if odds < _CERTAIN else "more than a million"
     where = ", ".join(f"{name} = {value:.3g}" for name, value in places)

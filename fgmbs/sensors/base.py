@@ -76,7 +76,7 @@ class AbstractSensor(eqx.Module):
         return self.channel.rows
 
     @property
-    def sigma(self) -> Float[Array, "*rows"]:
+    def sigma(self) -> Float[Array, "*rows"] | Unknown:
         """Standard deviation of the noise, in the units of the reading."""
         return self.channel.sigma
 
@@ -118,7 +118,7 @@ class AbstractSensor(eqx.Module):
 
     def noise_sigma(self) -> Float[Array, " rows"]:
         """Standard deviation of each row, that of rounding to the resolution included."""
-        variance = self.sigma**2 + self.resolution**2 / 12
+        variance = known(self.sigma) ** 2 + self.resolution**2 / 12
         return jnp.broadcast_to(jnp.sqrt(variance), (self.rows,))
 
     def predict(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:

@@ -16,10 +16,11 @@ from fgmbs.unknowns import Unknown, known, number
 
 
 class ChannelOptions(TypedDict, total=False):
-    """Arguments that all sensors take; each of the calibration numbers may be `Unknown`."""
+    """Arguments that all sensors take; the noise and each of the calibration numbers may be `Unknown`."""
 
-    sigma: Required[Numbers]
-    """Standard deviation of the noise, one number or one for each row, in the unit of the reading."""
+    sigma: Required[Numbers | Unknown]
+    """Standard deviation of the noise, one number or one for each row, in the unit of the reading. If it is unknown,
+    the search begins at its value, and the standard deviation of its own is relative."""
     columns: str | Sequence[str] | None
     """Signal of the recording for each row; by default the name, for several rows NAME.x, NAME.y, NAME.z."""
     bias: Numbers | Unknown | None
@@ -42,7 +43,7 @@ class Channel(eqx.Module):
 
     name: str = eqx.field(static=True)
     columns: tuple[str, ...] = eqx.field(static=True)
-    sigma: Float[Array, "*rows"]
+    sigma: Float[Array, "*rows"] | Unknown
     resolution: Float[Array, ""]
     calibration: dict[str, Float[Array, "*rows"] | Unknown]
     """The calibration numbers there are, by name: `bias`, `gain`, `delay`, `misalignment`."""
@@ -53,7 +54,7 @@ class Channel(eqx.Module):
         name: str,
         rows: int,
         *,
-        sigma: Numbers,
+        sigma: Numbers | Unknown,
         columns: str | Sequence[str] | None = None,
         bias: Numbers | Unknown | None = None,
         gain: Numbers | Unknown | None = None,
@@ -104,11 +105,11 @@ def _columns(name: str, rows: int, columns: str | Sequence[str] | None) -> tuple
     return columns
 
 
-def _positive(argument: str, value: Numbers) -> Array:
-    array = finite(argument, value)
+def _positive(argument: str, value: Numbers | Unknown) -> Array | Unknown:
+    array = finite(argument, known(value))
     if isinstance(array, np.ndarray):
         refuse(argument, array, array <= 0, "positive numbers")
-    return jnp.asarray(array, dtype=float)
+    return value if isinstance(value, Unknown) else jnp.asarray(array, dtype=float)
 
 
 def _fitting(argument: str, value: Array | Unknown, shape: tuple[int, ...], *, whole: bool = True) -> Any:

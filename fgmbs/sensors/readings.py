@@ -17,7 +17,7 @@ from fgmbs.recordings.recording import Recording, Signal
 from fgmbs.sensors.base import AbstractSensor, Reading, wrapped
 from fgmbs.trajectories.arguments import Numbers, finite
 from fgmbs.typing import Scalar
-from fgmbs.unknowns import is_unknown
+from fgmbs.unknowns import is_unknown, known
 
 _SLACK = 1e-9
 """Share of the length of a motion by which a time may lie outside of it: rounding."""
@@ -238,7 +238,7 @@ def _recorded(
     if seed is not None:
         # Of the name, so that a sensor reads the same whatever others there are.
         noise = np.random.default_rng((seed, zlib.crc32(sensor.name.encode())))
-        values = values + np.asarray(sensor.sigma) * noise.standard_normal(values.shape)
+        values = values + np.asarray(known(sensor.sigma)) * noise.standard_normal(values.shape)
     if sensor.circular:
         values = np.asarray(wrapped(jnp.asarray(values)))
     resolution = float(sensor.resolution)

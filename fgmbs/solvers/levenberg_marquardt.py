@@ -1,19 +1,23 @@
-"""Levenberg–Marquardt on a time graph: a jaxopt iterative solver whose linear step is structured."""
+"""Levenberg–Marquardt on a graph over time: a jaxopt iterative solver whose linear step is structured."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxopt.base import IterativeSolver, OptStep
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.errors import Status
 from fgmbs.graph import Look, TimeGraph, Unknowns
+from fgmbs.joint_graph import JointGraph
 from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, factorize_matrix
 from fgmbs.linear.triangle import AbstractFactor
 from fgmbs.typing import Scalar
+
+Graph: TypeAlias = TimeGraph | JointGraph
 
 _LAST_DIGITS = 512
 """Rounding of a cost, in units of its last digit: residuals are differences of numbers of 1e3 standard deviations."""
@@ -45,7 +49,7 @@ class LMState(NamedTuple):
 
 @dataclass(eq=False)
 class LevenbergMarquardt(IterativeSolver):
-    """Minimizes the cost of a `TimeGraph` ([Blanco21] eq. (19)).
+    """Minimizes the cost of a `TimeGraph`, or of a `JointGraph` of several ([Blanco21] eq. (19)).
 
     One iteration looks at the trial point (one linearization, the only one in the program), keeps the better point,
     and solves (JᵀJ + μ diag(D)) δ = −Jᵀr there for the next trial. A trial whose cost is higher or not finite is
@@ -72,7 +76,7 @@ class LevenbergMarquardt(IterativeSolver):
     jit: bool = False
     unroll: Any = False
 
-    def init_state(self, init_params: Unknowns, graph: TimeGraph) -> LMState:
+    def init_state(self, init_params: Unknowns, graph: Graph) -> LMState:
         """State before the first iteration; evaluates nothing."""
         dtype = init_params.steps.dtype
         still, inf = graph.still(init_params), jnp.asarray(jnp.inf, dtype)
@@ -97,13 +101,13 @@ class LevenbergMarquardt(IterativeSolver):
             history=jnp.full(self.maxiter, jnp.nan, dtype),
         )
 
-    def update(self, params: Unknowns, state: LMState, graph: TimeGraph) -> OptStep:
+    def update(self, params: Unknowns, state: LMState, graph: Graph) -> OptStep:
         """One iteration; the identity once the status is no longer `running`."""
         step = self._update(state, graph)
         running = state.status == Status.running
         return jax.tree.map(lambda new, old: jnp.where(running, new, old), step, OptStep(params, state))
 
-    def _update(self, state: LMState, graph: TimeGraph) -> OptStep:
+    def _update(self, state: LMState, graph: Graph) -> OptStep:
         first = state.iter_num == 0
         look = _look(graph, state.trial)
         system, cost = look.system, look.cost
@@ -112,7 +116,7 @@ class LevenbergMarquardt(IterativeSolver):
         finite = jnp.isfinite(cost + _total(looked[2]))
         # Costs of residuals of 1e-6 standard deviations and the last digits of a cost are rounding, which must not
         # count against a step.
-        eps, rounding = jnp.finfo(cost.dtype).eps, 1e-12 * _num_residuals(system)
+        eps, rounding = jnp.finfo(cost.dtype).eps, 1e-12 * system.num_residuals
         accept = finite & (cost <= jnp.maximum((1 + _LAST_DIGITS * eps) * state.look.cost, rounding))
         falls, gain_ratio = cost < state.look.cost, jnp.maximum(state.look.cost - cost, 0) / state.predicted
         best = (state.point, state.look, state.gradient)
@@ -185,17 +189,17 @@ class LevenbergMarquardt(IterativeSolver):
         factor = jax.lax.cond(state.damping > 0, anew, lambda _: state.factor, system)
         return Factorization(Damped(system, *still), factor)
 
-    def optimality_fun(self, params: Unknowns, graph: TimeGraph) -> Unknowns:
+    def optimality_fun(self, params: Unknowns, graph: Graph) -> Unknowns:
         """Gradient of the cost; zero at a solution."""
         return graph.gradient(params)
 
-    def run(self, init_params: Unknowns, graph: TimeGraph) -> OptStep:
+    def run(self, init_params: Unknowns, graph: Graph) -> OptStep:
         """Iterates to the end; see the class. The result does not depend on `init_params` to first order."""
         return _run(self, init_params, graph)
 
 
 @eqx.filter_custom_jvp
-def _run(solver: LevenbergMarquardt, init_params: Unknowns, graph: TimeGraph) -> OptStep:
+def _run(solver: LevenbergMarquardt, init_params: Unknowns, graph: Graph) -> OptStep:
     state = solver.init_state(init_params, graph)
     return jax.lax.while_loop(
         lambda step: step.state.status == Status.running,
@@ -206,52 +210,55 @@ def _run(solver: LevenbergMarquardt, init_params: Unknowns, graph: TimeGraph) ->
 
 @_run.def_jvp
 def _run_jvp(primals, tangents):
-    # At a solution the gradient g(x, graph) vanishes: H t_x = −(∂g/∂graph) t_graph, H the exact Hessian.
     solver, init_params, graph = primals
     _, _, t_graph = tangents
     params, state = _run(solver, init_params, graph)
-    still = graph.still(params)
-    _, t_gradient = eqx.filter_jvp(lambda graph: graph.gradient(params), (graph,), (t_graph,))
-    t_gradient = jax.tree.map(lambda x, t: jnp.zeros_like(x) if t is None else t, still, t_gradient)
-    hessian = graph.hessian(params)
-    if graph.free.bounded:
-        # Numbers on their bounds move with these, which the others answer to.
-        held, t_held = _held(graph, t_graph, params)
-        along = hessian.matvec(still.steps, t_held)
-        t_gradient = jax.tree.map(jnp.add, t_gradient, Unknowns(*along))
-        t_gradient = t_gradient._replace(globals=jnp.where(held, 0.0, t_gradient.globals))
-        hessian = hessian.without(held)
-    else:
-        t_held = still.globals
-    factorization = factorize_matrix(hessian)
-    t_delta = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
-    t_delta = t_delta._replace(globals=t_delta.globals + t_held)
-    # Where the constraints themselves move, the steps move with them.
-    _, t_params = eqx.filter_jvp(lambda delta, graph: graph.moved(params, delta), (still, graph), (t_delta, t_graph))
-    _, t_look = eqx.filter_jvp(TimeGraph.look, (graph, params), (t_graph, t_params))
+    t_params = response(graph, params)(t_graph)
+    _, t_look = eqx.filter_jvp(lambda graph, x: graph.look(x), (graph, params), (t_graph, t_params))
     t_state = jax.tree.map(lambda _: None, state)._replace(point=t_params, look=t_look)
     return OptStep(params, state), OptStep(t_params, t_state)
 
 
-def _bounds(graph: TimeGraph, x: Unknowns) -> tuple[Float[Array, " p"], Float[Array, " p"]] | None:
+def response(graph: Graph, params: Unknowns) -> Callable[[PyTree], Unknowns]:
+    """How a solution moves with the graph: tangents of the graph → tangents of the solution, a linear function.
+
+    By the implicit function theorem: at a solution the gradient g(x, graph) vanishes, H t_x = −(∂g/∂graph) t_graph, H
+    the exact Hessian.
+    """
+    still, hessian = graph.still(params), graph.hessian(params)
+    free, held = graph.free, jnp.zeros(graph.free.size, bool)
+    if free.bounded:
+        held = (params.globals <= free.lower) | (params.globals >= free.upper)
+        of_others, hessian = hessian, hessian.without(held)
+    factorization = factorize_matrix(hessian)
+
+    def tangent(t_graph):
+        _, t_gradient = eqx.filter_jvp(lambda graph: graph.gradient(params), (graph,), (t_graph,))
+        t_gradient = jax.tree.map(lambda x, t: jnp.zeros_like(x) if t is None else t, still, t_gradient)
+        t_held = still.globals
+        if free.bounded:
+            # Numbers on their bounds move with these, which the others answer to.
+            for bound, t_bound in ((free.lower, t_graph.free.lower), (free.upper, t_graph.free.upper)):
+                t_held = t_held if t_bound is None else jnp.where(params.globals == bound, t_bound, t_held)
+            t_gradient = jax.tree.map(jnp.add, t_gradient, Unknowns(*of_others.matvec(still.steps, t_held)))
+            t_gradient = t_gradient._replace(globals=jnp.where(held, 0.0, t_gradient.globals))
+        t_delta = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
+        t_delta = t_delta._replace(globals=t_delta.globals + t_held)
+        # Where the constraints themselves move, the steps move with them.
+        return eqx.filter_jvp(lambda delta, graph: graph.moved(params, delta), (still, graph), (t_delta, t_graph))[1]
+
+    return tangent
+
+
+def _bounds(graph: Graph, x: Unknowns) -> tuple[Float[Array, " p"], Float[Array, " p"]] | None:
     """How far θ may go down and up; None without bounds."""
     if not graph.free.bounded:
         return None
     return jnp.minimum(graph.free.lower - x.globals, 0.0), jnp.maximum(graph.free.upper - x.globals, 0.0)
 
 
-def _held(graph: TimeGraph, t_graph, params: Unknowns) -> tuple[Bool[Array, " p"], Float[Array, " p"]]:
-    """Which of θ are on their bounds, and how these move."""
-    free, t_free = graph.free, t_graph.free
-    low, high = params.globals <= free.lower, params.globals >= free.upper
-    t_held = jnp.zeros_like(params.globals)
-    for on, t_bound in ((low, t_free.lower), (high, t_free.upper)):
-        t_held = t_held if t_bound is None else jnp.where(on, t_bound, t_held)
-    return low | high, t_held
-
-
 @eqx.filter_jit(inline=True)
-def _look(graph: TimeGraph, x: Unknowns) -> Look:
+def _look(graph: Graph, x: Unknowns) -> Look:
     """Compiled functions are traced once for their shapes, and this one is wanted twice in a program."""
     return graph.look(x)
 
@@ -261,32 +268,20 @@ def _total(tree) -> Scalar:
     return sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tree))
 
 
-def _num_residuals(system: LeastSquares) -> int:
-    residuals = (system.initial_residual, system.step_residual, system.pair_residual, system.global_residual)
-    return sum(r.size for r in residuals)
-
-
 def _dot(a, b) -> Scalar:
     return sum(jnp.vdot(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
 
 
 def _scaled_diagonal(system: LeastSquares, damping: Scalar) -> Unknowns:
     """The damping: μ times the diagonal of JᵀJ, which is kept away from zero."""
-    steps = jnp.sum(system.step_jacobian**2, axis=1)
-    steps = steps.at[0].add(jnp.sum(system.initial_jacobian**2, axis=0))
-    steps = steps.at[:-1].add(jnp.sum(system.pair_start**2, axis=1))
-    steps = steps.at[1:].add(jnp.sum(system.pair_end**2, axis=1))
-    globals_ = sum(
-        jnp.sum(block**2, axis=tuple(range(block.ndim - 1)))
-        for block in (system.initial_arrow, system.step_arrow, system.pair_arrow, system.global_jacobian)
-    )
+    steps, globals_ = system.diagonal()
     floor = 1e-12 * (jnp.max(steps) + 1e-300)
     return Unknowns(damping * jnp.maximum(steps, floor), damping * jnp.maximum(globals_, floor))
 
 
 def _no_diagonal(system: LeastSquares, damping: Scalar) -> Unknowns:
-    dtype = system.step_jacobian.dtype
-    return Unknowns(jnp.zeros((system.num_steps, system.step_size), dtype), jnp.zeros(system.num_globals, dtype))
+    del damping
+    return Unknowns(*system.still())
 
 
 def _first_true(*cases, default: Status) -> Status:

@@ -35,7 +35,7 @@ def test_a_recording_makes_it_an_estimate():
     experiment = parse_experiment(LEAST)
     assert isinstance(experiment, SmoothExperiment)
     assert (experiment.mechanism, experiment.recording, experiment.sensors) == ("a.yaml", "b.csv", "c.yaml")
-    assert experiment.starts("start") is None and experiment.weights == "given" and experiment.window is None
+    assert experiment.starts("start") is None and experiment.window is None
 
 
 def test_paths_are_relative_to_the_file(tmp_path):
@@ -134,7 +134,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file():
         "2:25: sensors[1].body: expected a value; found no key 'body'",
         "2:59: sensors[1].sigma: expected a number or a list of them; found 'x', where 'x' is unknown; there are no "
         "names here",
-        "3:10: weights: expected 'given' or 'auto'; found 'aut'",
+        f"3:1: weights: expected no key 'weights' here; known keys: {keys}",
         "4:9: window: expected an integer of at least 2 time steps; found 1",
         "5:8: start: expected a mapping from coordinate names to numbers; found 3",
         "6:14: start_sigma: expected two numbers; found a list of 1",
@@ -200,13 +200,13 @@ def test_parameters_are_numbers_or_unknown_ones():
     assert (k.value, k.sigma, k.lower, k.upper, k.log) == (None, None, None, None, False)
     assert (m.value, m.sigma, m.lower, m.upper, m.log) == (3, 0.1, 1, 2 * np.pi, True)
     given = "parameters: {L: long, k: {valu: 1}, m: {log: 1, sigma: [1, x]}}"
-    assert faults_of(f"{LEAST}{given}\nweights: aut") == [
+    assert faults_of(f"{LEAST}{given}\ndt: fast") == [
         "4:17: parameters.L: expected a number; found 'long'",
         "4:27: parameters.k.valu: expected no key 'valu' here; did you mean 'value'? "
         "known keys: value, sigma, lower, upper, log",
         "4:46: parameters.m.log: expected true or false; found 1",
         "4:60: parameters.m.sigma[1]: expected a number; found 'x'",
-        "5:10: weights: expected 'given' or 'auto'; found 'aut'",
+        "5:5: dt: expected a number; found 'fast'",
     ]
     assert faults_of(f"{LEAST}parameters: 3") == [
         "4:13: parameters: expected a mapping from parameters to numbers, or to mappings of "

@@ -11,9 +11,10 @@ from fgmbs.graph import Unknowns
 from fgmbs.inputs import Disturbance, GaussMarkov, RandomWalk
 from fgmbs.linear import METHODS
 from fgmbs.problems import estimation_account as accounts
-from fgmbs.problems import estimation_solution as problem
+from fgmbs.problems import smoothing
 from fgmbs.problems import window as windows
-from fgmbs.problems.estimation_arguments import checked_start
+from fgmbs.problems.estimation_arguments import Start, nominal_delays
+from fgmbs.problems.estimation_data import padded
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
 from fgmbs.unknowns import Unknown
 
@@ -55,13 +56,13 @@ def std(est):
 
 def solved(mechanism, recording, est, sensors=SENSORS, inputs=POWER):
     """(model, data, x, what was seen there) of an estimate, as its solver had them."""
-    built, found = problem.build(mechanism, recording, sensors, inputs, DT, None, "given")
-    solution = problem.Solution(built, found)
-    starts = checked_start(built.model, 1, {"x_P1": 1.0}, None, None)
-    solution.begin(starts, lambda *_: None)
-    solution.solve(lambda *_: None)
-    np.testing.assert_allclose(solution.x.steps[: len(est.t)], np.column_stack([state(est), est.forces]), atol=1e-12)
-    return solution.model, solution.data, solution.x, solution.look
+    problem = fgmbs.prepare_smooth(mechanism, recording, sensors, inputs, dt=DT, start={"x_P1": 1.0})
+    at = smoothing.begun(problem)
+    while not at.done:
+        at = smoothing.improved(problem, at)
+    np.testing.assert_allclose(at.x.steps[: len(est.t)], np.column_stack([state(est), est.forces]), atol=1e-12)
+    solution = smoothing.concluded(problem, at, smoothing.surveyed(problem, at))
+    return *solution.model_and_data(problem), at.x, at.look
 
 
 def test_close_to_the_truth(estimate, motion):
@@ -92,8 +93,8 @@ def test_marginals_are_those_of_the_dense_inverse(fourbar, recording, estimate):
 def test_leverages_add_up_to_the_unknowns(fourbar, recording, estimate):
     """tr(J A⁻¹ Jᵀ) is the number of unknowns, and each leverage lies in [0, 1]."""
     model, data, x, look = solved(fourbar, recording, estimate)
-    account = accounts.account(model, x, data, look)
-    leverage = np.concatenate([np.asarray(rows.leverage).ravel() for rows in account.factors])
+    seen = eqx.filter_jit(accounts.survey)(model.graph(x, data), x, look)
+    leverage = np.concatenate([np.asarray(rows.leverage).ravel() for rows in seen.factors])
     assert leverage.min() > -1e-9
     assert leverage.max() < 1 + 1e-9
     assert leverage.sum() == pytest.approx(x.steps.shape[0] * model.local_size, rel=1e-9)
@@ -173,13 +174,14 @@ def dense_windows(model, data, x, sigma, window, count):
 @pytest.fixture(scope="module")
 def dense(fourbar, recording):
     """(model, data, start, [(x, its standard deviations, local covariance)]) of windows of 4 steps."""
-    built, _ = problem.build(fourbar, recording, SENSORS, POWER, DT, None, "given")
-    (begin,) = checked_start(built.model, 1, {"x_P1": 1.0}, None, None)
-    found = []
-    for k, (x, cov) in enumerate(dense_windows(built.model, built.data, begin.x, begin.sigma, 4, 12)):
-        E = built.model.chart.tangent(fourbar.evaluated(), x, k * DT)
+    problem = fgmbs.prepare_smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 1.0})
+    x = problem.recording.starts[0]
+    model, data = smoothing.modelled(problem, nominal_delays(SENSORS), x)
+    begin, found = Start(x, problem.start_sigma), []
+    for k, (x, cov) in enumerate(dense_windows(model, data, begin.x, begin.sigma, 4, 12)):
+        E = model.chart.tangent(fourbar.evaluated(), x, k * DT)
         found.append((x, np.sqrt(np.diag(E @ cov @ E.T)), cov))
-    return built.model, built.data, begin, found
+    return model, data, begin, found
 
 
 def test_windows_solved_to_the_end_are_those_of_dense_algebra(dense):
@@ -242,11 +244,11 @@ def test_a_start_need_not_be_given(fourbar, recording, estimate):
 
 def test_other_recordings_need_no_compilation(fourbar, motion, recording, estimate):
     """The number of samples is no part of the programs, nor are values, start, noise or the mechanism's parameters."""
-    names = ("_improve", "_follow")
-    before = [getattr(problem, name)._cached._cache_size() for name in names]
+    programs = (smoothing.begun, smoothing.improved, smoothing.surveyed, smoothing.concluded)
+    before = [program._cached._cache_size() for program in programs]
     shorter = fgmbs.readings(fourbar, motion, SENSORS, rates={"gyro": 200, "enc": 40}, seed=3).between(0.0, 0.48)
     fgmbs.smooth(fourbar, shorter, SENSORS, (Disturbance(2e-2),), dt=DT, start={"x_P1": 0.99})
-    assert [getattr(problem, name)._cached._cache_size() for name in names] == before
+    assert [program._cached._cache_size() for program in programs] == before
 
 
 def test_several_recordings_have_starts_of_their_own(fourbar, recording, estimate):
@@ -292,10 +294,11 @@ def test_calibration_is_found(fourbar, motion):
 
 
 def test_given_sizes_are_kept_and_missing_ones_found(fourbar, motion):
-    sensors = (Gyroscope("gyro", body="coupler", sigma=0.05), Encoder("enc", body="crank", sigma=0.03))
+    sizes = Unknown(0.05), Unknown(0.03)
+    sensors = (Gyroscope("gyro", body="coupler", sigma=sizes[0]), Encoder("enc", body="crank", sigma=sizes[1]))
     exact = (Gyroscope("gyro", body="coupler", sigma=0.02), Encoder("enc", body="crank", sigma=0.01))
     recorded = fgmbs.readings(fourbar, motion, exact, rates=200, seed=1)
-    est = fgmbs.smooth(fourbar, recorded, sensors, POWER, dt=DT, start={"x_P1": 1.0}, weights="auto")
+    est = fgmbs.smooth(fourbar, recorded, sensors, POWER, dt=DT, start={"x_P1": 1.0})
     assert float(est.sensors[0].sigma) == pytest.approx(0.02, rel=0.25)  # 100 samples: 7 % standard error
     assert float(est.sensors[1].sigma) == pytest.approx(0.01, rel=0.25)
     assert float(est.inputs[0].power) == pytest.approx(1e-2)
@@ -320,10 +323,10 @@ def test_progress_and_interrupt(fourbar, recording):
 
 def test_no_compiled_program_holds_the_unknowns():
     """Unknowns of two lengths that round up to the same number share a program."""
-    assert problem.grids.padded_steps(101) == problem.grids.padded_steps(97) == 104
-    assert problem.grids.padded_steps(2001) == 2048
-    assert all(problem.grids.padded_steps(n) >= n for n in range(3, 3000))
-    assert all(problem.grids.padded_steps(n) <= 1.13 * n + 1 for n in range(16, 3000))
+    assert padded(101) == padded(97) == 104
+    assert padded(2001) == 2048
+    assert all(padded(n) >= n for n in range(3, 3000))
+    assert all(padded(n) <= 1.13 * n + 1 for n in range(16, 3000))
 
 
 def test_wandering_forces_are_estimated(fourbar, recording):

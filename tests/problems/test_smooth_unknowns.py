@@ -7,13 +7,13 @@ import pytest
 
 import fgmbs
 from fgmbs import Unknown
-from fgmbs.dynamics.transitions import TRANSITIONS
 from fgmbs.errors import Status
 from fgmbs.graph import Unknowns
 from fgmbs.inputs import Disturbance
 from fgmbs.io.load import parse_mechanism
 from fgmbs.mechanisms.planar import PlanarMechanism
-from fgmbs.problems.estimation_solution import build
+from fgmbs.problems.estimation_arguments import nominal_delays
+from fgmbs.problems.smoothing import modelled
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
 
 FOURBAR = """
@@ -95,8 +95,8 @@ def test_constraints_hold_exactly(estimate):
 
 def test_standard_deviations_are_those_of_the_dense_system(arguments, estimate):
     """Rows by differentiation of all residuals along the solver's own moves, lengths and anchors included."""
-    problem, _ = build(*arguments, None, None, "given", TRANSITIONS["hermite_simpson"])
-    model, data = problem.model, problem.data
+    problem = fgmbs.prepare_smooth(*arguments)
+    model, data = modelled(problem, nominal_delays(problem.sensors), jnp.zeros(8))
     T, total = len(estimate.t), data.times.shape[0]
     steps = jnp.concatenate([estimate.q, estimate.dq], axis=1)
     steps = jnp.concatenate([steps, jnp.broadcast_to(steps[-1], (total - T, steps.shape[1]))])

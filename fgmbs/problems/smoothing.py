@@ -1,0 +1,478 @@
+"""State estimation as a pure function of arrays: a problem in, an estimate out."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from fgmbs.dynamics.transitions import AbstractTransition
+from fgmbs.errors import Status
+from fgmbs.graph import Look, Unknowns, of_mechanism
+from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise, wandering
+from fgmbs.kinematics.chart import MotionChart
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.one_kernel import one_kernel
+from fgmbs.problems.estimation_account import Account, FactorRows, Survey, account, survey, totals
+from fgmbs.problems.estimation_arguments import nominal_delays
+from fgmbs.problems.estimation_data import Channel, samples
+from fgmbs.problems.estimation_graph import SENSORS, EstimationModel, StepData
+from fgmbs.problems.estimation_likelihood import settled
+from fgmbs.problems.first_state import Attempts, best_start
+from fgmbs.problems.noise_sizes import SizeSearch, slope, with_sizes
+from fgmbs.problems.window import begin as begin_window
+from fgmbs.problems.window import follow
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.typing import Scalar
+from fgmbs.unknowns import Free, Place
+
+_ITERATIONS = 10
+"""Of Levenberg–Marquardt in a round: between two looks at the keyboard."""
+_STEP = 1e-4
+"""Relative step at which the iterations end; it is still taken, which squares it."""
+_GUESS = 0.1
+"""Relative step that a first guess of the motion does not care to look at again."""
+_HELD = 1e-3
+"""Standard deviation of unknown numbers while the start is looked for, relative to that of their priors."""
+_ROUNDS = 20
+_SETTLED, _NEARLY = 1e-5, 1e-3
+"""Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found; this also
+bounds what is left then of the cost."""
+_LEFT = 1e-12
+"""Relative decrease of the cost by the last step, before which residuals and covariances were computed."""
+_PLACINGS = 5
+"""Times that samples are placed anew where a delay that was found puts them between other steps."""
+
+
+class RecordingData(NamedTuple):
+    """What was recorded, on a grid of `steps` time steps of which `count` are there."""
+
+    start: Scalar
+    """Time of the first step [s]."""
+    dt: Scalar
+    """Time step [s]."""
+    count: Int[Array, ""]
+    commands: Float[Array, "steps 2 nc"]
+    """Known forces at both ends of the interval that ends with the step [N, N·m]."""
+    channels: tuple[Channel, ...]
+    """Samples of every sensor."""
+    starts: Float[Array, "candidates nx"]
+    """First steps that the motion may begin with; one if it was given."""
+
+
+class SmoothingProblem(eqx.Module):
+    """What `smooth` solves: a pytree of everything that the estimate depends on, made by `prepare_smooth`.
+
+    Other numbers in its place, of the same shapes, are another problem of the same compiled program.
+    """
+
+    mechanism: AbstractMechanism
+    sensors: tuple[AbstractSensor, ...]
+    inputs: tuple[AbstractInput, ...]
+    """With first values of unknown sizes."""
+    free: Free
+    """θ: which leaves of (mechanism, sensors by name) are unknown."""
+    sizes: Free
+    """Which sizes of noise are unknown."""
+    recording: RecordingData
+    """With a first axis of recordings, if there are several: these share θ and the sizes of noise."""
+    start_sigma: Float[Array, " local"]
+    """Standard deviations of the local coordinates of the first step."""
+    passed: Float[Array, " sensors"]
+    """Mean square that the robust loss of each sensor leaves of normal residuals."""
+    chart: MotionChart
+    transition: AbstractTransition
+    at_steps: tuple[bool, ...] = eqx.field(static=True)
+    """Of each sensor: its samples all lie on steps."""
+    slots: tuple[int, ...] = eqx.field(static=True)
+    """Room for samples of each sensor in a step."""
+
+    @property
+    def steps(self) -> int:
+        """Steps to compute with."""
+        return self.recording.commands.shape[-3]
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several recordings."""
+        return self.recording.count.ndim == 1
+
+    def of(self, recording: RecordingData) -> "SmoothingProblem":
+        """The problem of another recording."""
+        return eqx.tree_at(lambda problem: problem.recording, self, recording)
+
+    def model(self, sizes: Float[Array, " k"], delays: Float[Array, " sensors"]) -> EstimationModel:
+        """The model with these logarithms of sizes of noise, and samples placed with these delays."""
+        named = self.sizes.named(self.sizes.values(sizes))
+        found = {place.path[0].key: named[place.name] for place in self.sizes.places}
+        sensors, inputs = with_sizes(self.sensors, self.inputs, found)
+        evaluated, dt = self.mechanism.evaluated(), self.recording.dt
+        numbers = evaluated, sensors, inputs, self.free, dt, self.chart, delays, self.at_steps, self.transition
+        return EstimationModel(*numbers)
+
+    def data(
+        self,
+        delays: Float[Array, " sensors"],
+        first: Float[Array, "*recordings nx"],
+        behind: Float[Array, "*recordings nx"],
+    ) -> StepData:
+        """What was recorded, by steps.
+
+        Args:
+            delays: Of the sensors [s].
+            first: Centre of the prior of the first step …
+            behind: … and of all steps that only fill up.
+        """
+        if self.several:
+            of_one = lambda recording, *ends: self.of(recording).data(delays, *ends)  # noqa: E731
+            return jax.vmap(of_one)(self.recording, first, behind)
+        recording, k, T = self.recording, jnp.arange(self.steps), self.steps
+        pad = (k >= recording.count)[:, None]
+        weights = jnp.where(pad, 1.0, 0.0) + jnp.where(k == 0, 1.0, 0.0)[:, None] / self.start_sigma
+        parts = zip(recording.channels, delays, self.slots, self.at_steps, strict=True)
+        return StepData(
+            times=recording.start + recording.dt * k,
+            linked=((k > 0) & ~pad[:, 0]).astype(float),
+            prior=jnp.where(pad, behind, 0.0).at[0].set(first),
+            prior_weights=weights,
+            commands=recording.commands,
+            samples=tuple(
+                samples(channel, recording.start, recording.dt, delay, recording.count, T, room, on)
+                for channel, delay, room, on in parts
+            ),
+        )
+
+
+class Estimate(eqx.Module):
+    """Where the solution of a problem is: what a round begins with."""
+
+    x: Unknowns
+    first: Float[Array, "*recordings nx"]
+    """Centre of the prior of the first step …"""
+    behind: Float[Array, "*recordings nx"]
+    """… and of steps that only fill up."""
+    best: Int[Array, "*recordings"]
+    """Which of the starts it came from."""
+    margins: Float[Array, "*recordings candidates"]
+    """How much more the others cost."""
+    search: SizeSearch
+    delays: Float[Array, " sensors"]
+    """With which the samples are placed [s]."""
+    look: Look
+    """What was seen at x, or one step of the solver before."""
+    status: Status
+    resize: Bool[Array, ""]
+    """Sizes of noise are to be found before the next round."""
+    rounds: Int[Array, ""]
+    placings: Int[Array, ""]
+    iterations: Int[Array, ""]
+    history: Float[Array, " most"]
+    """Cost after every iteration; nan where there was none."""
+
+    @property
+    def done(self) -> Bool[Array, ""]:
+        return self.status != Status.running
+
+
+def _most_rounds(search: SizeSearch) -> int:
+    return _ROUNDS + 3 * search.most
+
+
+def _model_and_data(problem: SmoothingProblem, at: Estimate) -> tuple[EstimationModel, StepData]:
+    model = problem.model(at.search.logs, at.delays)
+    return model, problem.data(at.delays, at.first, at.behind)
+
+
+@eqx.filter_jit
+def modelled(
+    problem: SmoothingProblem, delays: Float[Array, " sensors"], first: Float[Array, " nx"]
+) -> tuple[EstimationModel, StepData]:
+    """Model and data with first values of all unknown numbers."""
+    return problem.model(problem.sizes.value, delays), problem.data(delays, first, first)
+
+
+@eqx.filter_jit
+def begun(problem: SmoothingProblem) -> Estimate:
+    """The first guess: recordings followed step by step from the start that their first samples agree with best."""
+    guess = _guess
+    if problem.several:
+        guess = lambda problem: jax.vmap(lambda one: _guess(problem.of(one)))(problem.recording)  # noqa: E731
+    steps, theta, first, attempts = guess(problem)
+    theta = jnp.mean(theta, axis=0) if problem.several else theta
+    at = _at(problem, Unknowns(steps, theta), first, steps[..., -1, :])
+    return eqx.tree_at(lambda at: (at.best, at.margins), at, attempts)
+
+
+def _guess(problem: SmoothingProblem):
+    """(steps, θ, first step, (which of the starts it is, how much more the others cost)) of a single recording."""
+    delays, recording = nominal_delays(problem.sensors), problem.recording
+    model, starts = problem.model(problem.sizes.value, delays), _starts(problem)
+    data = problem.data(delays, starts[0], starts[0])
+    attempts = _attempts(model, starts, problem.start_sigma, data, recording.count)
+    newest, theta = attempts.followed
+    k = jnp.arange(problem.steps)
+    there = jnp.all(jnp.isfinite(newest), axis=1) & (k < recording.count)
+    # Steps that were lost on the way, and those behind the last one, are the last one before them.
+    steps = newest[jax.lax.cummax(jnp.where(there, k, 0))]
+    first = starts[attempts.best]
+    steps = jnp.where(jnp.isfinite(steps), steps, first)
+    theta = jnp.where(jnp.isfinite(theta), theta, model.free.value)
+    return steps, theta, first, (attempts.best, attempts.behind)
+
+
+@one_kernel
+def _attempts(model: EstimationModel, starts, sigma, data: StepData, count: Int[Array, ""]) -> Attempts:
+    # A calibration that is free to go anywhere makes any start fit; a mechanism that is free to become any other
+    # follows whatever the first samples say.
+    searching = _held(model.free, lambda place: not place.name.endswith(".bias"))
+    following = _held(model.free, of_mechanism)
+
+    def follow_from(candidate, count, chosen):
+        x = starts[candidate]
+        priors = jnp.where(chosen, following, searching)
+        held = eqx.tree_at(lambda model: model.free.sigma, model, priors)
+        rows = data._replace(prior=data.prior.at[0].set(x), prior_weights=data.prior_weights.at[0].set(1 / sigma))
+        state = begin_window(held, 2, x, jax.tree.map(lambda leaf: leaf[0], rows))
+        state, seen = follow(held, state, rows, count, _GUESS)
+        return seen.cost[count - 1], seen.newest[count - 1][: model.mechanism.n], (seen.newest, state.globals)
+
+    blank = jnp.zeros((data.times.shape[0], model.step_size)), jnp.zeros_like(model.free.value)
+    return best_start(model.mechanism, follow_from, blank, starts.shape[0], count)
+
+
+def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> Estimate:
+    """A first guess."""
+    delays, search = nominal_delays(problem.sensors), SizeSearch.of(problem.sizes)
+
+    def look():
+        model, data = problem.model(search.logs, delays), problem.data(delays, first, behind)
+        return model.graph(x, data).look(x)
+
+    return Estimate(
+        x=x,
+        first=first,
+        behind=behind,
+        best=jnp.zeros(problem.recording.count.shape, int),
+        margins=jnp.full(problem.recording.starts.shape[:-1], jnp.inf),
+        search=search,
+        delays=delays,
+        look=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), eqx.filter_eval_shape(look)),
+        status=Status.running,
+        resize=jnp.asarray(False),
+        rounds=jnp.asarray(0),
+        placings=jnp.asarray(0),
+        iterations=jnp.asarray(0),
+        history=jnp.full(_ITERATIONS * _most_rounds(search) * (1 + _PLACINGS), jnp.nan),
+    )
+
+
+@eqx.filter_jit
+def improved(problem: SmoothingProblem, at: Estimate) -> Estimate:
+    """A round: some iterations with the weights that belong to x."""
+    model, data = _model_and_data(problem, at)
+    solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=_STEP)
+    x, state = solver.run(at.x, model.graph(at.x, data))
+    change, left = _distance(x, at.x), state.predicted
+    history = jax.lax.dynamic_update_slice(at.history, state.history, (at.iterations,))
+    converged = state.status == Status.converged
+    arrived = (change < _SETTLED) & (left < _LEFT * (1 + state.look.cost))
+    near = arrived | ((at.search.probe < 0) & (jnp.maximum(change, left) < _NEARLY))
+    resize = converged & ~at.search.settled & near
+    finished = converged & at.search.settled & arrived
+    # Samples of a sensor whose delay is unknown may belong to other intervals than those in which they were placed.
+    late = nominal_delays(model.at(x.globals).sensors)
+    misplaced = jnp.any(jnp.abs(late - at.delays) > jnp.min(problem.recording.dt) / 2) & (at.placings < _PLACINGS)
+    again = finished & misplaced
+    rounds = jnp.where(again, 0, at.rounds + 1)
+    goes_on = converged | ((state.status == Status.iteration_limit) & (at.rounds < _ROUNDS))
+    exhausted = rounds >= _most_rounds(at.search)
+    status = Status.where(goes_on & ~(finished & ~again), Status.running, state.status)
+    status = Status.where(goes_on & ~finished & exhausted, Status.iteration_limit, status)
+    return Estimate(
+        x=x,
+        first=at.first,
+        behind=at.behind,
+        best=at.best,
+        margins=at.margins,
+        search=at.search,
+        delays=jnp.where(again, late, at.delays),
+        look=state.look,
+        status=status,
+        resize=resize,
+        rounds=rounds,
+        placings=at.placings + again,
+        iterations=at.iterations + state.iter_num,
+        history=history,
+    )
+
+
+@eqx.filter_jit
+def surveyed(problem: SmoothingProblem, at: Estimate) -> Survey:
+    """The survey of an estimate."""
+    model, data = _model_and_data(problem, at)
+    return survey(model.graph(at.x, data), at.x, at.look)
+
+
+@eqx.filter_jit
+def resized(problem: SmoothingProblem, at: Estimate, seen: Survey) -> Estimate:
+    """The estimate with better sizes of noise, for the next round."""
+    chi2, dof, order = _of_sizes(problem, seen)
+    search = at.search.update(problem.sizes, chi2, dof, order)
+    return eqx.tree_at(lambda at: (at.search, at.resize), at, (search, jnp.asarray(False)))
+
+
+def _of_sizes(problem: SmoothingProblem, seen: Survey) -> tuple[Array, Array, np.ndarray]:
+    """(χ², its expectation, with which power of the size it falls) for every unknown size."""
+    moves, _, *read = seen.factors[: SENSORS + len(problem.sensors)]
+    found = {}
+    for sensor, rows, passed in zip(problem.sensors, read, problem.passed, strict=True):
+        chi2, dof = totals(rows, sensor.rows)
+        found[sensor.name] = chi2 / passed, dof, 2.0
+    dof, memory = problem.chart.dof, wandering(problem.inputs)
+    for force in problem.inputs:
+        if isinstance(force, Disturbance | WhiteNoise):
+            white = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
+            found[force.name] = *totals(white, 2 * dof), 1.0 if isinstance(force, Disturbance) else 2.0
+    for k, force in enumerate(memory):
+        found[force.name] = *totals(FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves)), 1), 2.0
+    chi2, expected, order = [jnp.zeros(0)], [jnp.zeros(0)], [np.zeros(0)]
+    for place in problem.sizes.places:
+        *sums, power = found[place.path[0].key]
+        for parts, one in zip((chi2, expected), sums, strict=True):
+            parts.append(one if place.shape else jnp.sum(one)[None])
+        order.append(np.full(place.size, power))
+    return jnp.concatenate(chi2), jnp.concatenate(expected), np.concatenate(order)
+
+
+class Solution(eqx.Module):
+    """What `solve` finds of a `SmoothingProblem`, as arrays; `finish` puts it into words."""
+
+    x: Unknowns
+    """(q, dq, u) of every step, and θ."""
+    sizes: Float[Array, " k"]
+    """Logarithms of the unknown sizes of noise …"""
+    sizes_covariance: Float[Array, "k k"]
+    """… and their covariance."""
+    survey: Survey
+    account: Account
+    at: Estimate
+    """Where the iteration ended."""
+    step_status: Status | None = None
+    """Of every step, where they were solved one by one."""
+
+    @property
+    def status(self) -> Status:
+        return self.at.status
+
+    def model_and_data(self, problem: SmoothingProblem) -> tuple[EstimationModel, StepData]:
+        """What was solved in the end."""
+        return _model_and_data(problem, self.at)
+
+
+def solve(problem: SmoothingProblem) -> Solution:
+    """The estimate, as a pure function: for `jax.jit`, `jax.vmap`, derivatives and loops; it raises nothing.
+
+    Derivatives are those of the minimum and of the sizes of noise that are found, by the implicit function theorem.
+    """
+    at = _solved(problem)
+    return concluded(problem, at, surveyed(problem, at))
+
+
+@eqx.filter_jit
+def concluded(problem: SmoothingProblem, at: Estimate, seen: Survey) -> Solution:
+    """What is told of an estimate."""
+    model, data = _model_and_data(problem, at)
+    told = account(model, at.x, data, model.covariances(seen.marginals))
+    at = eqx.tree_at(lambda at: at.look, at, None)
+    return Solution(at.x, at.search.logs, at.search.covariance(), seen, told, at)
+
+
+@eqx.filter_jit
+def followed(problem: SmoothingProblem, first: Float[Array, " nx"], x: Unknowns, covariance: Array) -> Solution:
+    """What is told of steps that were found in another way, with these covariances of their local coordinates."""
+    at = _at(problem, x, first, x.steps[-1])
+    model, data = _model_and_data(problem, at)
+    graph = model.graph(x, data)
+    seen = survey(graph, x, graph.look(x))._replace(log_likelihood=jnp.full((), jnp.nan))
+    told = account(model, x, data, covariance)
+    at = eqx.tree_at(lambda at: at.look, at, None)
+    return Solution(x, at.search.logs, at.search.covariance(), seen, told, at)
+
+
+@eqx.filter_custom_jvp
+def _solved(problem: SmoothingProblem) -> Estimate:
+    def resize(at):
+        return resized(problem, at, surveyed(problem, at))
+
+    def advance(at):
+        at = improved(problem, at)
+        return jax.lax.cond(at.resize, resize, lambda at: at, at) if problem.sizes.size else at
+
+    return jax.lax.while_loop(lambda at: ~at.done, advance, begun(problem))
+
+
+@_solved.def_jvp
+def _solved_jvp(primals, tangents):
+    # The motion is the minimum of a cost whose noise is that near it, and at the sizes of noise the likelihood has no
+    # slope: both hold for neighbouring problems, too.
+    (problem,), (t_problem,) = primals, tangents
+    at = _solved(problem)
+
+    def motion(problem, logs):
+        starts = _starts(problem)
+        first = jax.vmap(lambda own, best: own[best])(starts, at.best) if problem.several else starts[at.best]
+        near = eqx.tree_at(lambda at: (at.search, at.first), at, (at.search._replace(logs=logs), first))
+        model, data = _model_and_data(problem, near)
+        x = settled(at.x, model, data)
+        return x, model.graph(x, data).look(x), near.first
+
+    def slopes(problem, logs):
+        x, look, first = motion(problem, logs)
+        near = eqx.tree_at(lambda at: (at.x, at.search, at.first), at, (x, at.search._replace(logs=logs), first))
+        model, data = _model_and_data(problem, near)
+        return slope(problem.sizes, logs, *_of_sizes(problem, survey(model.graph(x, data), x, look)))
+
+    logs = at.search.logs
+    t_logs = jnp.zeros_like(logs)
+    if problem.sizes.size:
+        held = at.search.held(problem.sizes)
+        bend = jax.jacfwd(lambda logs: slopes(problem, logs))(logs)
+        _, t_slopes = eqx.filter_jvp(lambda problem: slopes(problem, logs), (problem,), (t_problem,))
+        bend = jnp.where(held[:, None], jnp.eye(held.size), bend)
+        t_logs = -jnp.linalg.solve(bend, jnp.where(held, 0.0, t_slopes))
+    _, (t_x, t_look, t_first) = eqx.filter_jvp(motion, (problem, logs), (t_problem, t_logs))
+    still = jax.tree.map(lambda leaf: None, at)
+    t_search = still.search._replace(logs=t_logs)
+    t_at = eqx.tree_at(_moving, still, (t_x, t_look, t_first, t_search), is_leaf=lambda leaf: leaf is None)
+    return at, t_at
+
+
+def _moving(at: Estimate):
+    return at.x, at.look, at.first, at.search
+
+
+def _starts(problem: SmoothingProblem) -> Float[Array, "*recordings candidates nx"]:
+    """The starts on the constraints."""
+    if problem.several:
+        return jax.vmap(lambda recording: _starts(problem.of(recording)))(problem.recording)
+    model, t = problem.model(problem.sizes.value, nominal_delays(problem.sensors)), problem.recording.start
+    still = jnp.zeros(model.local_size)
+    return jax.vmap(lambda x: model.chart.move(model.mechanism, x, still, t))(problem.recording.starts)
+
+
+def _held(free: Free, which: Callable[[Place], bool]) -> Float[Array, " p"]:
+    """Standard deviations of the priors of θ, by which some unknown numbers are held at what is expected of them."""
+    held = np.concatenate([np.zeros(0, bool), *(np.full(place.size, which(place)) for place in free.places)])
+    size = jnp.where(free.logs | (free.value == 0), 1.0, jnp.abs(free.value))
+    sigma = jnp.where(jnp.isfinite(free.sigma), free.sigma, size)
+    return jnp.where(held, _HELD * sigma, free.sigma)
+
+
+def _distance(x: Unknowns, y: Unknowns) -> Scalar:
+    """Largest change of a variable, relative to its largest value."""
+    scale = jnp.max(jnp.abs(y.steps), axis=tuple(range(y.steps.ndim - 1))) + 1e-12
+    return jnp.max(jnp.abs(x.steps - y.steps) / scale)

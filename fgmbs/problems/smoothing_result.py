@@ -1,0 +1,205 @@
+"""An estimate in words: names, units, what is to be told of its residuals."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import stats
+
+from fgmbs.errors import ArgumentError
+from fgmbs.factors.robust import AbstractLoss, left_of_normal
+from fgmbs.graph import rebuilt
+from fgmbs.inputs import Disturbance, WhiteNoise, wandering
+from fgmbs.kinematics.names import listed
+from fgmbs.problems.estimation_account import FactorRows, Survey
+from fgmbs.problems.estimation_graph import SENSORS, EstimationModel, StepData
+from fgmbs.problems.estimation_unknowns import checked_findable
+from fgmbs.problems.noise_sizes import with_sizes
+from fgmbs.problems.smoothed_motion import Branch, Group, SensorFit, SmoothedMotion
+from fgmbs.problems.smoothing import SmoothingProblem, Solution
+
+_NOTHING = 1e-12
+"""Leverage of a reading that no motion answers to."""
+_LAGS = 10
+"""Lags over which residuals are checked to be white."""
+
+
+def finish(problem: SmoothingProblem, solution: Solution, notes: Sequence[str] = ()) -> SmoothedMotion:
+    """The solution with names and statistics, as `smooth` returns it.
+
+    Args:
+        problem: What was solved.
+        solution: Its solution, of numbers: where it was found by `jax.vmap`, one member of it.
+        notes: What else is to be told.
+    """
+    at, seen = solution.at, solution.survey
+    model, data = solution.model_and_data(problem)
+    n, nv = model.mechanism.n, model.mechanism.nv
+    counts = np.atleast_1d(np.asarray(problem.recording.count)).tolist()
+
+    def together(leaf):
+        """The steps of all recordings, one behind the other."""
+        parts = np.asarray(leaf) if problem.several else np.asarray(leaf)[None]
+        return jnp.asarray(np.concatenate([part[:count] for part, count in zip(parts, counts, strict=True)]))
+
+    theta, free, sizes = solution.x.globals, problem.free, problem.sizes
+    steps, account = together(solution.x.steps), jax.tree.map(together, solution.account)
+    free_std = free.deviations(theta, jnp.sqrt(jnp.diag(seen.marginals.globals)))
+    sizes_std = sizes.deviations(solution.sizes, jnp.sqrt(jnp.diag(solution.sizes_covariance)))
+    found = sizes.named(sizes.values(solution.sizes))
+    shared = free.put_back((problem.mechanism, {sensor.name: sensor for sensor in problem.sensors}))[1]
+    by_owner = {place.path[0].key: found[place.name] for place in sizes.places}
+    sensors, inputs = with_sizes(tuple(shared[sensor.name] for sensor in problem.sensors), problem.inputs, by_owner)
+    history = np.asarray(at.history)
+    parts = [(seen.factors, data, counts[0])]
+    if problem.several:
+        parts = [(*jax.tree.map(lambda leaf: leaf[k], (seen.factors, data)), T) for k, T in enumerate(counts)]  # noqa: B023
+    return SmoothedMotion(
+        mechanism=rebuilt(free, (problem.mechanism, {}), theta)[0].bare(),
+        sensors=sensors,
+        inputs=inputs,
+        t=together(data.times),
+        recording=jnp.asarray(np.repeat(np.arange(len(counts)), counts)),
+        q=steps[:, :n],
+        dq=steps[:, n : n + nv],
+        ddq=account.ddq,
+        lambda_=account.lambda_,
+        forces=steps[:, n + nv :],
+        commands=together(data.commands)[:, 1],
+        tangents=account.tangents,
+        local_covariance=account.covariance,
+        ddq_std=account.ddq_std,
+        lambda_std=account.lambda_std,
+        unknowns=free.named(free.values(theta)) | found,
+        unknowns_std=free.named(free_std) | sizes.named(sizes_std),
+        free=free,
+        sizes=sizes,
+        status=solution.status,
+        step_status=solution.step_status,
+        iterations=at.iterations,
+        log_likelihood=seen.log_likelihood,
+        cost_history=jnp.asarray(history[np.isfinite(history)]),
+        groups=_groups(model, seen, frozenset(by_owner)),
+        fits=_fits(model, parts),
+        branches=_branches(problem, np.asarray(at.margins), n),
+        notes=(*notes, *at.search.notes(sizes)),
+    )
+
+
+def _branches(problem: SmoothingProblem, margins: np.ndarray, n: int) -> tuple[Branch, ...]:
+    """The starts of the first recording that were followed, the best first."""
+    starts = np.asarray(problem.recording.starts)
+    if problem.several:
+        margins, starts = margins[0], starts[0]
+    order = np.argsort(margins, kind="stable")
+    return tuple(Branch(float(margins[k]), tuple(map(float, starts[k, :n]))) for k in order if np.isfinite(margins[k]))
+
+
+def checked_observable(problem: SmoothingProblem, solution: Solution) -> None:
+    """Refuses what the readings do not tell.
+
+    Raises:
+        ArgumentError: No sensor sees the motion, or nothing tells an unknown number.
+    """
+    model, _ = solution.model_and_data(problem)
+    if not _sees(model, solution.survey):
+        names = listed(sensor.name for sensor in problem.sensors)
+        raise ArgumentError(f"sensors: nothing is observable: what {names} read does not depend on the motion")
+    checked_findable(problem.free, solution.x.globals, solution.survey.influence, solution.survey.information)
+
+
+def _groups(model: EstimationModel, seen: Survey, found: frozenset[str]) -> tuple[Group, ...]:
+    """Residual groups: of every sensor, of the white forces, of every force with a memory.
+
+    Args:
+        model: What was solved.
+        seen: What was seen of the solution.
+        found: Names of sensors and inputs whose size was found from the data.
+    """
+    moves, _, *sensors = seen.factors[: SENSORS + len(model.sensors)]
+    made = []
+    for sensor, rows in zip(model.sensors, sensors, strict=True):
+        size = float(np.max(np.asarray(sensor.sigma)))
+        made.append(_group(sensor.name, "sensor", rows, sensor.rows, size, sensor.name in found, sensor.loss))
+    dof, memory = model.chart.dof, wandering(model.inputs)
+    white = [force for force in model.inputs if isinstance(force, Disturbance | WhiteNoise)]
+    if white:
+        name = ", ".join(force.name for force in white)
+        size = float(white[0].size) if len(white) == 1 else float("nan")
+        part = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
+        made.append(_group(name, "force", part, 2 * dof, size, any(force.name in found for force in white)))
+    for k, force in enumerate(memory):
+        part = FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves))
+        made.append(_group(force.name, "force", part, 1, float(force.size), force.name in found))
+    return tuple(made)
+
+
+def _sees(model: EstimationModel, seen: Survey) -> bool:
+    """Whether any sensor reads something that the motion has to do with."""
+    sensors = seen.factors[SENSORS : SENSORS + len(model.sensors)]
+    return any(float(np.max(np.asarray(rows.leverage), initial=0.0)) > _NOTHING for rows in sensors)
+
+
+def _group(
+    name, kind, rows: FactorRows, width: int, size: float, found: bool, loss: AbstractLoss | None = None
+) -> Group:
+    r, weight, leverage = (np.asarray(part).reshape(-1, width) for part in rows)
+    there = weight > 0
+    r = weight * np.where(there, r, 0.0)  # an outlier counts as much as the loss lets it pull
+    mean, variance = (1.0, 2.0) if loss is None else left_of_normal(loss, width)
+    dof = float(np.sum(np.where(there, 1 - leverage, 0.0)))
+    chi2 = float(np.sum(r**2)) / mean
+    # The distribution of χ² times a number that has this mean and variance.
+    scale = variance / mean**2 / 2
+    tail = stats.chi2.sf(chi2 / scale, dof / scale) if dof > 0 else np.nan
+    correlation, whiteness = _whiteness([r[there[:, k], k] for k in range(width)])
+    return Group(
+        name, kind, int(np.sum(there)), dof, chi2, size, found, float(2 * min(tail, 1 - tail)), correlation, whiteness
+    )
+
+
+def _whiteness(series: list[np.ndarray]) -> tuple[float, float]:
+    """(correlation of neighbours, p-value of Ljung and Box) of series that are looked at together."""
+    series = [s - np.mean(s) for s in series if len(s) >= _LAGS and np.std(s) > 0]
+    if not series:
+        return np.nan, np.nan
+    statistic, first = 0.0, []
+    for s in series:
+        n, total = len(s), np.sum(s**2)
+        lags = np.arange(1, min(_LAGS, n - 1) + 1)
+        r = np.array([np.sum(s[k:] * s[:-k]) / total for k in lags])
+        statistic += n * (n + 2) * np.sum(r**2 / (n - lags))
+        first.append(r[0])
+    return float(np.mean(first)), float(stats.chi2.sf(statistic, _LAGS * len(series)))
+
+
+def _fits(
+    model: EstimationModel, parts: Sequence[tuple[tuple[FactorRows, ...], StepData, int]]
+) -> tuple[SensorFit, ...]:
+    """What every sensor read and should have read.
+
+    Args:
+        model: What was solved.
+        parts: Of every recording the rows of its factors, its data and how many steps it has.
+    """
+    made = []
+    for k, (sensor, on_steps) in enumerate(zip(model.sensors, model.at_steps, strict=True)):
+        columns = []
+        for number, (factors, data, T) in enumerate(parts):
+            samples, rows, times = data.samples[k], factors[SENSORS + k], np.asarray(data.times)
+            first, shape = (0 if on_steps else 1), (-1, *samples.mask.shape[1:])
+            r = np.asarray(rows.residual).reshape(shape)[: T - first]
+            weight = np.asarray(rows.weight).reshape(shape)[: T - first].max(axis=-1)
+            values, fractions, mask = (np.asarray(leaf)[first:T] for leaf in samples)
+            there = mask > 0
+            used = there.any(axis=-1)
+            place = np.nonzero(used)[0] + first
+            normalized = np.where(there, r, np.nan)[used]
+            measured = np.where(there, values, np.nan)[used]
+            t = times[place] + (fractions[used] - 1) * (times[1] - times[0])
+            predicted = measured + normalized * np.asarray(sensor.noise_sigma())
+            columns.append((np.full(len(t), number), t, measured, predicted, normalized, weight[used]))
+        together = (np.concatenate(column) for column in zip(*columns, strict=True))
+        made.append(SensorFit(sensor.name, sensor.units, *together))
+    return tuple(made)

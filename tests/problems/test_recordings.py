@@ -1,0 +1,101 @@
+"""Recordings side by side: each with its own start, length and time step, and one θ for all."""
+
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import fgmbs
+from fgmbs import Unknown
+from fgmbs.errors import Status
+from fgmbs.inputs import Disturbance
+from fgmbs.problems import smoothing
+from fgmbs.sensors import Encoder, Gyroscope
+
+INPUTS = (Disturbance(1e-3),)
+GYRO = {"body": "rod", "sigma": 0.02}
+
+
+def sensors(**calibration):
+    return (Gyroscope("gyro", **GYRO, **calibration), Encoder("enc", body="rod", sigma=0.01))
+
+
+@pytest.fixture(scope="module")
+def pendulum():
+    return fgmbs.load("configs/mechanisms/pendulum.yaml")
+
+
+def recorded(pendulum, seconds, rate, seed, start, bias=0.0):
+    motion = fgmbs.simulate(pendulum, seconds, 1e-3, start=start)
+    given = dict(calibration={"gyro": {"bias": bias}}, rates=rate, seed=seed)
+    return fgmbs.readings(pendulum, motion, sensors(bias=Unknown(0.0, sigma=1.0)), **given)
+
+
+STARTS = {"x_tip": 0.6, "y_tip": -0.8}, {"x_tip": -0.28, "y_tip": -0.96}
+
+
+@pytest.fixture(scope="module")
+def two(pendulum):
+    """300 samples at 50 Hz, 5000 at 500 Hz."""
+    slow = recorded(pendulum, 299 / 50, 50, 1, STARTS[0])
+    return slow, recorded(pendulum, 4999 / 500, 500, 2, STARTS[1])
+
+
+def of(estimate, number):
+    here = np.asarray(estimate.recording) == number
+    return {name: np.asarray(getattr(estimate, name))[here] for name in ("t", "q", "dq", "q_std", "dq_std")}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_where_nothing_is_shared_it_is_what_each_says_alone(pendulum, two, order):
+    both = fgmbs.smooth(pendulum, [two[k] for k in order], sensors(), INPUTS, start=[STARTS[k] for k in order])
+    assert both.status == Status.converged
+    costs = 0.0
+    for number, k in enumerate(order):
+        alone, part = fgmbs.smooth(pendulum, two[k], sensors(), INPUTS, start=STARTS[k]), of(both, number)
+        assert len(alone.t) == (300, 5000)[k]
+        for name, values in part.items():
+            np.testing.assert_allclose(values, getattr(alone, name), rtol=1e-7, atol=1e-9, err_msg=name)
+        costs += float(alone.log_likelihood)
+    assert float(both.log_likelihood) == pytest.approx(costs, abs=1e-6)
+
+
+def test_what_is_shared_is_found_from_all(pendulum, two):
+    """The bias by the information form: each recording alone says it without a prior, and one prior counts once."""
+    prior = 0.02
+    whole = sensors(bias=Unknown(0.0, sigma=prior))
+    both = fgmbs.smooth(pendulum, two, whole, INPUTS, start=STARTS)
+    information, vector = 1 / prior**2, 0.0
+    for recording, start in zip(two, STARTS, strict=True):
+        alone = fgmbs.smooth(pendulum, recording, sensors(bias=Unknown(0.0)), INPUTS, start=start)
+        value, std = (float(np.ravel(part["gyro.bias"])[0]) for part in (alone.unknowns, alone.unknowns_std))
+        information, vector = information + 1 / std**2, vector + value / std**2
+    assert float(both.unknowns["gyro.bias"][0]) == pytest.approx(vector / information, rel=1e-3)
+    assert float(both.unknowns_std["gyro.bias"][0]) == pytest.approx(information**-0.5, rel=1e-3)
+
+
+def test_twenty_recordings_of_unequal_length_compile_once(pendulum):
+    whole = recorded(pendulum, 4.0, 100, 3, STARTS[0])
+
+    def parts(seed):
+        lengths = np.random.default_rng(seed).uniform(2.6, 3.2, 20)
+        lengths[0] = 3.1
+        return [whole.between(0.0, float(length)) for length in lengths]
+
+    smooth = lambda recordings: fgmbs.smooth(pendulum, recordings, sensors(), INPUTS, start=STARTS[0])  # noqa: E731
+    first = smooth(parts(0))
+    assert first.status == Status.converged and len(set(np.bincount(first.recording))) > 10
+    programs = (smoothing.begun, smoothing.improved, smoothing.surveyed, smoothing.concluded)
+    before = [program._cached._cache_size() for program in programs]
+    begin = time.perf_counter()
+    smooth(parts(1))
+    together = time.perf_counter() - begin
+    assert [program._cached._cache_size() for program in programs] == before
+
+    problem = fgmbs.prepare_smooth(pendulum, parts(1)[0], sensors(), INPUTS, start=STARTS[0])
+    alone = jax.jit(fgmbs.solve)
+    jax.block_until_ready(alone(problem))
+    begin = time.perf_counter()
+    jax.block_until_ready(alone(problem))
+    assert together < 40 * (time.perf_counter() - begin) + 2.0  # linear, and a busy machine

@@ -1,0 +1,120 @@
+"""State estimation as a pure function: mapped, in loops of one's own, differentiated."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fgmbs
+from fgmbs import Unknown
+from fgmbs.errors import Status
+from fgmbs.inputs import Disturbance
+from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
+
+DT = 0.01
+SENSORS = (
+    Gyroscope("gyro", body="coupler", sigma=0.02, bias=Unknown(0.0, sigma=0.1)),
+    Encoder("enc", body="crank", sigma=0.01),
+    Accelerometer("acc", body="rocker", at=(0.5, 0.1), sigma=0.1),
+)
+
+
+@pytest.fixture(scope="module")
+def fourbar():
+    return fgmbs.load("configs/mechanisms/fourbar.yaml")
+
+
+@pytest.fixture(scope="module")
+def recording(fourbar):
+    motion = fgmbs.simulate(fourbar, 0.3, DT)
+    return fgmbs.readings(fourbar, motion, SENSORS, calibration={"gyro": {"bias": 0.05}}, seed=2)
+
+
+@pytest.fixture(scope="module")
+def problem(fourbar, recording):
+    return fgmbs.prepare_smooth(fourbar, recording, SENSORS, (Disturbance(1e-2),), start={"x_P1": 1.0})
+
+
+@pytest.fixture(scope="module")
+def solve():
+    return eqx.filter_jit(fgmbs.solve)
+
+
+def with_noise(problem, noise):
+    """The problem with other noise of the gyroscope."""
+    values = problem.recording.channels[0].values
+    return eqx.tree_at(lambda p: p.recording.channels[0].values, problem, values + noise[:, None])
+
+
+def test_it_is_what_smooth_does(fourbar, recording, problem, solve):
+    solution = solve(problem)
+    motion = fgmbs.finish(problem, solution)
+    other = fgmbs.smooth(fourbar, recording, SENSORS, (Disturbance(1e-2),), start={"x_P1": 1.0})
+    assert motion.status == other.status == Status.converged
+    for name in ("q", "dq", "q_std", "ddq", "log_likelihood"):
+        np.testing.assert_allclose(getattr(motion, name), getattr(other, name), rtol=1e-9, atol=1e-12, err_msg=name)
+    assert motion.report() == other.report()
+
+
+def test_mapped_over_seeds_it_is_the_loop(problem, solve):
+    noise = 0.02 * jax.random.normal(jax.random.key(0), (64, problem.recording.channels[0].values.shape[0]))
+    together = eqx.filter_jit(jax.vmap(lambda noise: fgmbs.solve(with_noise(problem, noise))))(noise)
+    assert jnp.all(together.status == Status.converged)
+    for k in range(0, 64, 9):
+        alone = solve(with_noise(problem, noise[k]))
+        member = jax.tree.map(lambda leaf, k=k: leaf[k], together)
+        np.testing.assert_allclose(member.x.steps, alone.x.steps, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(member.x.globals, alone.x.globals, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(member.account.covariance, alone.account.covariance, rtol=1e-7, atol=1e-14)
+        assert int(member.at.iterations) == int(alone.at.iterations)
+
+
+def test_in_a_scan_of_ones_own(problem, solve):
+    noise = 0.02 * jax.random.normal(jax.random.key(1), (3, problem.recording.channels[0].values.shape[0]))
+
+    @jax.jit
+    def run(noise):
+        return jax.lax.scan(lambda _, noise: (None, solve(with_noise(problem, noise)).x.globals), None, noise)[1]
+
+    expected = [solve(with_noise(problem, row)).x.globals for row in noise]
+    np.testing.assert_allclose(run(noise), expected, rtol=1e-12)
+
+
+NAMES = ("parameter", "sample", "size of noise", "place of a sensor", "prior", "start")
+
+
+def changed(problem, numbers):
+    """The problem with other numbers; how much larger they are than those of `problem` is given."""
+    length, sample, sigma, place, prior, start = numbers
+
+    def of(problem):
+        gyro, _, acc = problem.sensors
+        values = problem.recording.channels[1].values
+        return gyro.channel.sigma, acc.place.at, problem.free.value, values, problem.start_sigma
+
+    sizes, at, value, values, begun = of(problem)
+    moved = values.at[7].add(sample), begun * (1 + start)
+    problem = eqx.tree_at(of, problem, (sizes + sigma, at + place * jnp.array([1.0, 0.0]), value + prior, *moved))
+    mechanism = problem.mechanism
+    mechanism = mechanism.with_parameters({"L_coupler": mechanism.parameters["L_coupler"] + length})
+    return eqx.tree_at(lambda p: p.mechanism, problem, mechanism)
+
+
+def told(problem):
+    solution = fgmbs.solve(problem)
+    return jnp.concatenate([solution.x.steps[12], solution.x.globals, solution.account.ddq_std[12]])
+
+
+def test_derivatives_are_those_of_solving_again(problem):
+    still = jnp.zeros(len(NAMES))
+    answer = eqx.filter_jit(lambda numbers: told(changed(problem, numbers)))
+    forward = jax.jit(jax.jacfwd(lambda numbers: told(changed(problem, numbers))))(still)
+    backward = jax.jit(jax.jacrev(lambda numbers: told(changed(problem, numbers))))(still)
+    np.testing.assert_allclose(backward, forward, rtol=1e-9, atol=1e-11 * np.abs(forward).max())
+    for k, name in enumerate(NAMES):
+        step = 1e-4 * jnp.eye(len(NAMES))[k]
+        near, far = (answer(by * step) - answer(-by * step) for by in (1, 2))
+        difference = (8 * near - far) / 12e-4
+        scale = np.abs(difference).max()
+        np.testing.assert_allclose(forward[:, k], difference, rtol=1e-6, atol=1e-6 * scale, err_msg=name)
