@@ -36,9 +36,9 @@ from fgmbs.problems.simulate import simulate as simulate
 from fgmbs.problems.simulation import Simulation as Simulation
 from fgmbs.problems.smooth import smooth as smooth
 from fgmbs.problems.smoothed_motion import SmoothedMotion as SmoothedMotion
-from fgmbs.problems.smoothing import SmoothingProblem as SmoothingProblem
 from fgmbs.problems.smoothing import solve as solve
 from fgmbs.problems.smoothing_arguments import prepare_smooth as prepare_smooth
+from fgmbs.problems.smoothing_problem import SmoothingProblem as SmoothingProblem
 from fgmbs.problems.smoothing_result import finish as finish
 from fgmbs.recordings.reading import read_recording as read_recording
 from fgmbs.recordings.recording import Recording as Recording

@@ -149,7 +149,7 @@ class TimeGraph(eqx.Module):
         if self.chart is None and not self._curved:
             return Unknowns(x.steps + delta.steps, globals)
         mechanism, _ = self.model(globals)
-        move = lambda x, delta, t: self._move(mechanism, x, delta, t)  # noqa: E731
+        move = lambda x, delta, t: self._move(mechanism, x, delta, t)
         return Unknowns(over_time(move, x.steps, delta.steps, self.times), globals)
 
     def _move(self, mechanism: AbstractMechanism, x, delta, t) -> Float[Array, " nx"]:
@@ -404,7 +404,7 @@ def slopes(free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"]) 
     """∂mechanism/∂θ, an axis of p behind those of each leaf; None where θ has nothing of the mechanism."""
     if not has_mechanism(free):
         return None
-    numbers = lambda theta: eqx.filter(rebuilt(free, (mechanism, {}), theta)[0], eqx.is_inexact_array)  # noqa: E731
+    numbers = lambda theta: eqx.filter(rebuilt(free, (mechanism, {}), theta)[0], eqx.is_inexact_array)
     return jax.jacfwd(numbers)(theta)
 
 

@@ -4,7 +4,7 @@ Sizes of unknown forces that are not given, or are `Unknown`, are found from the
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -46,7 +46,7 @@ class AbstractInput(eqx.Module):
         """The same force with another size."""
         key = self.size_key
         assert key is not None
-        where = lambda force: getattr(force, key)  # noqa: E731
+        where = lambda force: getattr(force, key)
         new = size if is_unknown(size) else jnp.asarray(size, dtype=float)
         return eqx.tree_at(where, self, new, is_leaf=is_unknown)
 
@@ -158,7 +158,7 @@ class Command(AbstractInput):
     """Actuator, or velocity that the force acts along."""
     column: str = eqx.field(static=True)
     """Signal of the recording."""
-    gain: Float[Array, ""]
+    gain: Float[Array, ""] | Unknown
     """Force per unit of the signal."""
     delay: Float[Array, ""]
     """How much later than its stamp the command acts [s]."""
@@ -171,13 +171,14 @@ class Command(AbstractInput):
         on: str,
         column: str,
         *,
-        gain: Numbers = 1.0,
+        gain: Numbers | Unknown = 1.0,
         delay: Numbers = 0.0,
         hold: str = "previous",
         name: str | None = None,
     ):
         self.on, self.column, self.name, self.hold = on, column, name or on, hold
-        self.gain, self.delay = _number(self.name, "gain", gain), _number(self.name, "delay", delay)
+        self.gain = _single(self.name, "gain", gain) if is_unknown(gain) else _number(self.name, "gain", gain)
+        self.delay = _number(self.name, "delay", delay)
         try:
             choice("hold", hold, ("previous", "linear"))
         except ArgumentError as error:
@@ -197,6 +198,11 @@ def commands(inputs: Sequence[AbstractInput]) -> tuple[Command, ...]:
     return tuple(force for force in inputs if isinstance(force, Command))
 
 
+def gains_of(inputs: Sequence[AbstractInput], unknowns: Mapping[str, Array]) -> Float[Array, " nc"]:
+    """Force per unit of each command, some of them `Unknown` and found."""
+    return jnp.stack([jnp.zeros(()), *(unknowns.get(f"{c.name}.gain", c.gain) for c in commands(inputs))])[1:]
+
+
 def check_target(mechanism: AbstractMechanism, name: str, argument: str) -> None:
     """Refuses what is neither an actuator nor a velocity that a force acts along.
 
@@ -214,8 +220,10 @@ def check_target(mechanism: AbstractMechanism, name: str, argument: str) -> None
 def _size(name: str, argument: str, value: Numbers | Unknown | None) -> Array | Unknown:
     if value is None:
         return Unknown()
-    if not isinstance(value, Unknown):
-        return _positive(name, argument, value)
+    return _single(name, argument, value) if isinstance(value, Unknown) else _positive(name, argument, value)
+
+
+def _single(name: str, argument: str, value: Unknown) -> Unknown:
     if value.value.shape:
         raise ArgumentError(f"input {name!r}: {argument}: expected one number; found shape {value.value.shape}")
     return value
@@ -227,6 +235,10 @@ def _positive(name: str, argument: str, value: Numbers) -> Array:
 
 def _number(name: str, argument: str, value: Numbers, *, positive: bool = False) -> Array:
     try:
+        if is_unknown(value):
+            raise ArgumentError(
+                f"{argument}: expected a number; found Unknown, which power, density, rate, sigma and gain may be"
+            )
         array = finite(argument, value)
         if array.ndim:
             raise ArgumentError(f"{argument}: expected one number; found shape {array.shape}")

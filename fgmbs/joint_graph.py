@@ -63,7 +63,7 @@ class JointGraph(eqx.Module):
     def look(self, x: Unknowns) -> Look:
         """Everything that one evaluation at x with derivatives gives."""
         each, alone = self._map(TimeGraph.look, x), self._alone.look(_first(x))
-        of_globals = lambda system: (system.global_residual, system.global_jacobian)  # noqa: E731
+        of_globals = lambda system: (system.global_residual, system.global_jacobian)
         system = eqx.tree_at(of_globals, each.system, of_globals(alone.system))
         residuals = {True: iter(alone.residuals), False: iter(each.residuals)}
         return Look(
@@ -99,7 +99,7 @@ class JointGraph(eqx.Module):
         """A graph of the factors of θ alone, over one step of which they know nothing."""
         first = _with_factors(self.each, lambda factor: factor.scope == "global")
         first = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, first)
-        where = lambda graph: (graph.times, graph.chart)  # noqa: E731
+        where = lambda graph: (graph.times, graph.chart)
         return eqx.tree_at(where, first, (first.times[:1], None), is_leaf=lambda leaf: leaf is None)
 
 

@@ -114,7 +114,7 @@ def _cost(flat):
 @jax.jit
 def _by_hand(flat):
     """Reweighted residuals and their Jacobian, cost, gradient and Hessian."""
-    residual = lambda flat: [r for *_, r in _rows(flat)]  # noqa: E731
+    residual = lambda flat: [r for *_, r in _rows(flat)]
     r, J = residual(flat), jax.jacrev(residual)(flat)
     weights = [1.0 if loss is None else jnp.sqrt(loss.weight(r @ r)) for _, _, loss, r in _rows(flat)]
     pairs = [(w * r, w * J) for w, r, J in zip(weights, r, J, strict=True)]

@@ -96,7 +96,7 @@ def test_derivative_of_the_solution(graph, x):
     mechanism = graph.mechanism
 
     def at(shift, inertia):
-        where = lambda graph: (graph.factors[3].series, graph.mechanism.inertia)  # noqa: E731
+        where = lambda graph: (graph.factors[3].series, graph.mechanism.inertia)
         return eqx.tree_at(where, graph, (graph.factors[3].series + shift, inertia))
 
     start = eqx.filter_jit(SOLVER.run)(x, graph)

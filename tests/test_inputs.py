@@ -54,6 +54,10 @@ def test_a_disturbance_acts_on_every_mechanism(fourbar):
         (lambda: RandomWalk("a", (1.0, 2.0)), "input 'a': rate: expected one number; found shape (2,)"),
         (lambda: RandomWalk("a", sigma0=float("inf")), "input 'a': sigma0: expected finite numbers; found inf"),
         (lambda: GaussMarkov("a", time_constant=0), "input 'a': time_constant: expected a positive number; found 0"),
+        (
+            lambda: Command("a", "i", delay=Unknown()),
+            "input 'a': delay: expected a number; found Unknown, which power, density, rate, sigma and gain may be",
+        ),
         (lambda: Command("a", "i", gain=float("nan")), "input 'a': gain: expected finite numbers; found nan"),
         (lambda: Command("a", "i", hold="cubic"), "input 'a': hold: expected 'previous' or 'linear'; found 'cubic'"),
     ],

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fgmbs.problems.estimation_solution import build
 
 import fgmbs
 from fgmbs.factors.base import Factor, Noise
@@ -15,6 +14,8 @@ from fgmbs.factors.robust import Huber
 from fgmbs.graph import TimeGraph, Unknowns
 from fgmbs.inputs import Disturbance
 from fgmbs.joint_graph import JointGraph
+from fgmbs.problems.estimation_arguments import nominal_delays
+from fgmbs.problems.smoothing import modelled
 from fgmbs.sensors import Position
 from fgmbs.unknowns import Unknown, freed
 
@@ -75,7 +76,7 @@ def sums(graphs, x):
         return sum(jnp.sum(jnp.where(is_own & (k > 0), 0.0, costs[k])) for k in range(len(costs)))
 
     flat, unravel = jax.flatten_util.ravel_pytree(x)
-    at = lambda flat: cost(unravel(flat))  # noqa: E731
+    at = lambda flat: cost(unravel(flat))
     looks = [graph.look(Unknowns(steps, x.globals)) for graph, steps in zip(graphs, x.steps, strict=True)]
     return cost(x), jax.grad(at)(flat), jax.hessian(at)(flat), looks
 
@@ -113,9 +114,9 @@ def free_pendulums(swing):
     mechanism = swing.mechanism.with_parameters({"L": Unknown(1.05, sigma=0.1, log=True)})
     sensors = (Position("cam", point="tip", sigma=2e-3, bias=Unknown(sigma=0.1)),)
     recording = fgmbs.readings(swing.mechanism, swing, sensors, seed=1)
-    problem, _ = build(mechanism, recording, sensors, (Disturbance(1e-2),), None, None, "given")
-    model, count = problem.model, 6
-    data = jax.tree.map(lambda leaf: jnp.stack([leaf[:count], leaf[20 : 20 + count]]), problem.data)
+    problem, count = fgmbs.prepare_smooth(mechanism, recording, sensors, (Disturbance(1e-2),), start={}), 6
+    model, data = modelled(problem, nominal_delays(problem.sensors), problem.recording.starts[0])
+    data = jax.tree.map(lambda leaf: jnp.stack([leaf[:count], leaf[20 : 20 + count]]), data)
     L = float(swing.mechanism.parameters["L"])
     steps = jnp.stack([jnp.concatenate([swing.q, swing.dq], axis=1)[k : k + count] for k in (0, 20)])
     x = Unknowns(steps, model.free.value + jnp.asarray([np.log(L / 1.05), 0.02, -0.01]))
@@ -151,7 +152,7 @@ def test_moves_and_tangents_are_those_of_each_recording(free_pendulums):
 
 def test_parts_of_the_recordings_give_what_all_together_give(graphs, monkeypatch):
     joint, _, x = graphs
-    look = lambda graph, x: (graph.look(x), graph.gradient(x))  # noqa: E731
+    look = lambda graph, x: (graph.look(x), graph.gradient(x))
     together = eqx.filter_jit(look)(joint, x)
     monkeypatch.setattr("fgmbs.joint_graph.TOGETHER", T)
     parts = eqx.filter_jit(lambda *arguments: look(*arguments))(joint, x)

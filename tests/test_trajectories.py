@@ -48,7 +48,7 @@ def _derivatives(trajectory, t):
 
         return g
 
-    f = lambda t: [trajectory(t)]  # noqa: E731
+    f = lambda t: [trajectory(t)]
     for _ in range(7):
         f = with_next(f)
     return jax.vmap(f)(t)

@@ -50,7 +50,7 @@ def batch(mechanism, lengths: tuple[int, ...], repeats: int) -> None:
     print(f"{'batch: steps':>13} {'first call [s]':>15} {'call [ms]':>10} {'per step [µs]':>14}")
     for steps in lengths:
         recording = recorded(mechanism, steps)
-        call = lambda recording=recording: fgmbs.smooth(mechanism, recording, SENSORS, INPUTS, dt=DT, start=START).q  # noqa: E731
+        call = lambda recording=recording: fgmbs.smooth(mechanism, recording, SENSORS, INPUTS, dt=DT, start=START).q
         first, later = timed(call, repeats)
         print(f"{steps:>13} {first:>15.2f} {later * 1e3:>10.1f} {later / steps * 1e6:>14.1f}", flush=True)
 
@@ -114,7 +114,7 @@ def recordings(mechanism, counts: tuple[int, ...], repeats: int, steps: int = 30
     gyro = Gyroscope("gyro", body="coupler", sigma=0.02, bias=fgmbs.Unknown(0.0, sigma=0.1))
     for count in counts:
         every = [recorded(mechanism, steps, seed) for seed in range(count)]
-        call = lambda every=every: fgmbs.smooth(mechanism, every, (gyro, SENSORS[1]), INPUTS, dt=DT, start=START).q  # noqa: E731
+        call = lambda every=every: fgmbs.smooth(mechanism, every, (gyro, SENSORS[1]), INPUTS, dt=DT, start=START).q
         first, later = timed(call, repeats)
         print(f"{count:>13} {first:>15.2f} {later * 1e3:>10.1f} {later / count * 1e3:>10.2f}", flush=True)
 

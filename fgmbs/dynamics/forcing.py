@@ -1,6 +1,7 @@
 """Forces on a mechanism besides its own: where they act and what they make of the motion."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -20,18 +21,33 @@ class Forcing(eqx.Module):
     """Actuator or velocity of each command c."""
     decay: Float[Array, " nu"]
     """What is left of each force after one step if nothing is added to it."""
+    gains: Float[Array, " nc"] | None = None
+    """Force per unit of each command; commands are forces without."""
+    names: tuple[str, ...] = eqx.field(static=True, default=())
+    """Of the commands, in what a graph shares."""
+
+    def sharing(self, shared: Mapping[str, Any]) -> "Forcing":
+        """The same with the gains of the commands that are shared."""
+        if not self.names:
+            return self
+        gains = jnp.stack([shared[name].gain for name in self.names])
+        return eqx.tree_at(lambda forcing: forcing.gains, self, gains)
+
+    def forces(self, u: Float[Array, " nu"], c: Float[Array, " nc"]) -> Float[Array, " nu+nc"]:
+        """All of them, the unknown ones first [N, N·m]."""
+        return jnp.concatenate([u, c if self.gains is None else self.gains * c])
 
     def applied(
         self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar, u: Float[Array, " nu"], c: Float[Array, " nc"]
     ) -> Velocities:
-        """Generalized forces of u and c [N, N·m]."""
+        """Generalized forces of u and c."""
         directions = force_directions(mechanism, q, t, self.unknown + self.known)
-        return directions @ jnp.concatenate([u, c])
+        return directions @ self.forces(u, c)
 
     def by_target(self, u: Float[Array, " nu"], c: Float[Array, " nc"]) -> dict[str, Scalar]:
         """Total force on each actuator or velocity [N, N·m]."""
         total = {}
-        for name, force in zip(self.unknown + self.known, jnp.concatenate([u, c]), strict=True):
+        for name, force in zip(self.unknown + self.known, self.forces(u, c), strict=True):
             total[name] = total.get(name, 0.0) + force
         return total
 

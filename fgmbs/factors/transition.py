@@ -25,10 +25,11 @@ def transition(
 ) -> Float[Array, " rows"]:
     """[T r_q; T r_dq; u(t+1) − decay · u(t)]: what unknown forces have added between two steps.
 
-    `at.data` = (rule, `Forcing`), `at.series` = (T (dof, nv), commands (2, nc) at both ends). T takes independent
-    coordinates of a residual, what points off the constraints being left out.
+    `at.data` = (rule, `Forcing`), `at.series` = (T (dof, nv), commands (2, nc) at both ends), `at.shared` has the
+    commands. T takes independent coordinates of a residual, what points off the constraints being left out.
     """
     rule, forcing = at.data
+    forcing = forcing.sharing(at.shared)
     T, commands = at.series
     start, end = State(q0, dq0), State(q1, dq1)
     ddq = accelerations(at.mechanism, rule, forcing, start, end, (u0, u1), commands, at.t, at.dt)

@@ -196,7 +196,7 @@ class CommandDescription(_Input):
     type: Literal["command"]
     on: str
     column: str
-    gain: Number | None = None
+    gain: Size | None = None
     delay: Number | None = None
     hold: str | None = None
 

@@ -27,7 +27,7 @@ class JointTriangle(AbstractFactor):
         """Triangles of the recordings with lowerᵀ globals = right in place of the rows on the globals alone."""
         nx = each.right.shape[-1]
         last_pivot = each.last_pivot.at[:, nx:, nx:].set(lower)
-        where = lambda each: (each.last_pivot, each.last_right)  # noqa: E731
+        where = lambda each: (each.last_pivot, each.last_right)
         return cls(eqx.tree_at(where, each, (last_pivot, each.last_right.at[:, nx:].set(right))))
 
     @classmethod

@@ -26,7 +26,7 @@ def leverages(system: LeastSquares, marginals: Marginals) -> Leverages:
     """Leverages of all rows of a system with the marginal covariances of its unknowns."""
     alone = jnp.einsum("ri,ij,rj->r", system.global_jacobian, marginals.globals, system.global_jacobian)
     if system.joint:
-        of_one = lambda system, steps, pairs, cross: leverages(  # noqa: E731
+        of_one = lambda system, steps, pairs, cross: leverages(
             system, Marginals(steps, pairs, marginals.globals, cross)
         )
         each = jax.vmap(of_one)(system.each(), marginals.steps, marginals.pairs, marginals.cross)

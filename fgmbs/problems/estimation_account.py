@@ -110,7 +110,7 @@ def _all_bands(model, x, data, E, cov):
     """(ddq, λ) of all steps and their standard deviations."""
 
     def bands(x_k, t, commands, E, cov):
-        accelerations = lambda model, x: model.accelerations(x, t, commands)  # noqa: E731
+        accelerations = lambda model, x: model.accelerations(x, t, commands)
         values, tangents = model.along(x.globals, x_k, E, accelerations)
         std = [jnp.sqrt(jnp.maximum(jnp.einsum("ia,ab,ib->i", J, cov, J), 0.0)) for J in tangents]
         return *values, *std

@@ -15,7 +15,7 @@ from fgmbs.kinematics.names import finite_number, given_arrays, listed, velocity
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.readings import check_sensors
-from fgmbs.unknowns import Free
+from fgmbs.unknowns import Free, is_unknown
 
 _ROUGH = 10.0, 1e3
 """Standard deviations of a start that counts for nothing: of coordinates relative to their extent, of velocities
@@ -142,6 +142,8 @@ def checked_start(
     for place, speed in zip(places, speeds, strict=True):
         x = None
         if place is not None or speed is not None:
+            _refuse_unknown(place, "start")
+            _refuse_unknown(speed, "start_velocities")
             # Refused by the names that they have here.
             given_arrays(mechanism, place, "start")
             given_arrays(mechanism, speed, "start_velocities", velocities=True)
@@ -150,6 +152,15 @@ def checked_start(
             x = jnp.concatenate([q, dq, jnp.zeros(len(forces))])
         starts.append(Start(x, local))
     return tuple(starts)
+
+
+def _refuse_unknown(given: Mapping[str, Any] | None, argument: str) -> None:
+    for name, value in (given or {}).items():
+        if is_unknown(value):
+            raise ArgumentError(
+                f"{argument}[{name!r}]: expected a number; found Unknown; every start is found from the number that is "
+                "given: say how sure that is by start_sigma, and by independent of which coordinates"
+            )
 
 
 def _for_each(given: Any, recordings: int, argument: str) -> tuple[Mapping[str, float] | None, ...]:

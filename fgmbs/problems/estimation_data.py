@@ -150,7 +150,7 @@ def _places(numpy: Any, channel: Channel, start, dt, delay, steps):
 
 
 def commands(recording: Recording, inputs: Sequence[Command], steps: Grid) -> np.ndarray:
-    """(steps, 2, nc) known forces at both ends of the interval before each step.
+    """(steps, 2, nc) signals of commands at both ends of the interval before each step.
 
     A held command that jumps within an interval counts with its mean over the interval: its impulse is right.
     """
@@ -158,7 +158,7 @@ def commands(recording: Recording, inputs: Sequence[Command], steps: Grid) -> np
     forces = np.zeros((steps.steps, 2, len(inputs)))
     for k, command in enumerate(inputs):
         signal = recording[command.column]
-        t, gain = signal.t + float(command.delay), float(command.gain)
+        t = signal.t + float(command.delay)
         if command.hold == "linear":
             value = np.interp(times, t, signal.values)
             forces[:, 1, k], forces[1:, 0, k], forces[0, 0, k] = value, value[:-1], value[0]
@@ -169,7 +169,6 @@ def commands(recording: Recording, inputs: Sequence[Command], steps: Grid) -> np
             mean = np.diff(total) / steps.dt
             forces[1:, :, k] = mean[:, None]
             forces[0, :, k] = signal.values[since[0]]
-        forces[:, :, k] *= gain
     return forces
 
 

@@ -1,6 +1,6 @@
 """The graph of state estimation: how a mechanism goes on under unknown forces, and what its sensors read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -12,8 +12,18 @@ from fgmbs.dynamics.forcing import Forcing, force_directions
 from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import chart_prior, prior_of_unknowns
-from fgmbs.graph import Rows, TimeGraph, Unknowns, has_mechanism, over_time, rebuilt, slopes
-from fgmbs.inputs import AbstractInput, Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
+from fgmbs.graph import Rows, TimeGraph, Unknowns, of_mechanism, over_time, rebuilt, slopes
+from fgmbs.inputs import (
+    AbstractInput,
+    Command,
+    Disturbance,
+    GaussMarkov,
+    RandomWalk,
+    WhiteNoise,
+    commands,
+    gains_of,
+    wandering,
+)
 from fgmbs.joint_graph import JointGraph
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.linear import Marginals
@@ -50,7 +60,7 @@ class StepData(NamedTuple):
     prior_weights: Float[Array, "*steps local"]
     """… and one over its standard deviations; 0 for none."""
     commands: Float[Array, "*steps 2 nc"]
-    """Known forces at both ends of the interval that ends with the step [N, N·m]."""
+    """Signals of the commands at both ends of the interval that ends with the step."""
     samples: tuple[Samples, ...]
 
 
@@ -65,7 +75,7 @@ class EstimationModel(eqx.Module):
     inputs: tuple[AbstractInput, ...]
     """Those whose size was None have a number by now."""
     free: Free
-    """θ: which leaves of (mechanism, sensors by name) are unknown."""
+    """θ: which leaves of (mechanism, sensors and inputs by name) are unknown."""
     dt: Float[Array, "*recordings"]
     chart: MotionChart
     delays: Float[Array, " sensors"]
@@ -96,29 +106,30 @@ class EstimationModel(eqx.Module):
         return (("q", self.mechanism.n), ("dq", self.mechanism.nv), ("u", len(self.wandering)))
 
     @property
-    def shared(self) -> dict[str, AbstractSensor]:
-        """The sensors by name."""
-        return {sensor.name: sensor for sensor in self.sensors}
+    def shared(self) -> dict[str, AbstractSensor | AbstractInput]:
+        """Sensors and inputs by name."""
+        return {part.name: part for part in (*self.sensors, *self.inputs)}
 
     @property
-    def moves_constraints(self) -> bool:
-        """Whether numbers of the mechanism are unknown."""
-        return has_mechanism(self.free)
+    def moves(self) -> bool:
+        """Whether the motion from a step on depends on θ."""
+        return moves(self.free, self.inputs)
 
     @property
     def columns(self) -> int:
-        """Of `tangents`: local coordinates, and where θ moves the steps θ."""
-        return self.local_size + self.moves_constraints * self.free.size
+        """Of `tangents`: local coordinates, and where the motion depends on θ it, too."""
+        return self.local_size + self.moves * self.free.size
 
     def covariances(self, marginals: Marginals) -> Float[Array, "*recordings steps columns columns"]:
         """Covariances along the columns of `tangents`."""
-        return marginals.with_globals() if self.moves_constraints else marginals.steps
+        return marginals.with_globals() if self.moves else marginals.steps
 
     def at(self, theta: Float[Array, " p"]) -> "EstimationModel":
         """The model of θ."""
         mechanism, shared = rebuilt(self.free, (self.mechanism, self.shared), theta)
-        sensors = tuple(shared[sensor.name] for sensor in self.sensors)
-        return eqx.tree_at(lambda model: (model.mechanism, model.sensors), self, (mechanism, sensors))
+        sensors, inputs = (tuple(shared[part.name] for part in parts) for parts in (self.sensors, self.inputs))
+        new = mechanism, sensors, inputs
+        return eqx.tree_at(lambda model: (model.mechanism, model.sensors, model.inputs), self, new)
 
     @property
     def forcing(self) -> Forcing:
@@ -130,6 +141,8 @@ class EstimationModel(eqx.Module):
             tuple(force.on for force in self.wandering),
             tuple(force.on for force in self.commands),
             jnp.asarray(decay, dtype=float) if decay else jnp.zeros(0),
+            gains_of(self.inputs, {}),
+            tuple(force.name for force in self.commands),
         )
 
     def rates(self) -> Float[Array, " nu"]:
@@ -144,7 +157,7 @@ class EstimationModel(eqx.Module):
         """The graph over the steps of `data`, of one recording or of several along a first axis, each with a time step
         of its own; the size of the noise is that near x."""
         if self.dt.ndim:
-            of_one = lambda model, steps, data: model.graph(Unknowns(steps, x.globals), data)  # noqa: E731
+            of_one = lambda model, steps, data: model.graph(Unknowns(steps, x.globals), data)
             return JointGraph(self.each(of_one, x.steps, data))
         return self.over(self.at(x.globals).rows(x.steps, data))
 
@@ -152,7 +165,7 @@ class EstimationModel(eqx.Module):
         """function(model of a recording, its arguments) of every recording, along a first axis if there are several."""
         if self.dt.ndim == 0:
             return function(self, *arguments)
-        of_one = lambda dt, *one: function(eqx.tree_at(lambda model: model.dt, self, dt), *one)  # noqa: E731
+        of_one = lambda dt, *one: function(eqx.tree_at(lambda model: model.dt, self, dt), *one)
         return eqx.filter_vmap(of_one)(self.dt, *arguments)
 
     def over(self, rows: Rows) -> TimeGraph:
@@ -170,7 +183,7 @@ class EstimationModel(eqx.Module):
                     Noise.sigma(jnp.tile(sensor.noise_sigma(), slots)),
                     "step" if at_steps else "interval",
                     data=(forcing, delay if f"{sensor.name}.delay" in late else None),
-                    shared=(sensor.name,),
+                    shared=(sensor.name, *forcing.names),
                     loss=sensor.loss,
                     group=sensor.rows,
                     name=sensor.name,
@@ -232,8 +245,9 @@ class EstimationModel(eqx.Module):
         return self.forcing.motion(self.mechanism, x[:n], x[n : n + nv], t, x[n + nv :], commands)
 
     def tangents(self, x: Float[Array, " nx"], theta: Float[Array, " p"], t: Scalar) -> Float[Array, "nx columns"]:
-        """∂x/∂δ of a step, and where θ moves the constraints ∂x/∂θ behind it."""
-        return self.chart.tangent(self.at(theta).mechanism, x, t, slopes(self.free, self.mechanism, theta))
+        """∂x/∂δ of a step, and where the motion depends on θ ∂x/∂θ behind it."""
+        E = self.chart.tangent(self.at(theta).mechanism, x, t, slopes(self.free, self.mechanism, theta))
+        return jnp.pad(E, ((0, 0), (0, self.columns - E.shape[1])))
 
     def along(
         self,
@@ -281,3 +295,9 @@ class EstimationModel(eqx.Module):
     def local_size(self) -> int:
         """Local coordinates of x."""
         return self.chart.local_size(self.mechanism, self.step_size)
+
+
+def moves(free: Free, inputs: Sequence[AbstractInput]) -> bool:
+    """Whether the motion from a step on depends on θ: on numbers of the mechanism or of commands."""
+    names = {force.name for force in commands(inputs)}
+    return any(of_mechanism(place) or place.path[1].key in names for place in free.places)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError
+from fgmbs.inputs import AbstractInput
 from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor, attribute
@@ -22,27 +23,28 @@ _PART = 0.05
 
 
 def freed_model(
-    mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor]
-) -> tuple[AbstractMechanism, tuple[AbstractSensor, ...], Free]:
-    """Mechanism and sensors with the values of their unknown numbers, and which these are.
+    mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput]
+) -> tuple[AbstractMechanism, tuple[AbstractSensor, ...], tuple[AbstractInput, ...], Free]:
+    """Mechanism, sensors and inputs with the values of their unknown numbers, and which these are.
 
     Raises:
         ArgumentError: Two of one name, or one where there is no number.
     """
-    for part in (mechanism, *sensors):
+    for part in (mechanism, *sensors, *inputs):
         for place in _static(part):
-            where = f"{part.name}.{place}" if isinstance(part, AbstractSensor) else place
+            where = place if isinstance(part, AbstractMechanism) else f"{part.name}.{place}"
             raise ArgumentError(f"unknown {where!r}: expected the place of a number; found one of structure")
 
     def name(path: Path) -> str:
         of_mechanism = path[0].idx == 0
         return mechanism.parameter_name(path[1:]) if of_mechanism else f"{path[1].key}.{attribute(path)}"
 
-    (mechanism, shared), free = freed((mechanism, {sensor.name: sensor for sensor in sensors}), name)
+    (mechanism, shared), free = freed((mechanism, {part.name: part for part in (*sensors, *inputs)}), name)
     for k, twice in enumerate(free.names):
         if twice in free.names[:k]:
             raise ArgumentError(f"unknowns: expected different names; found {twice!r} twice; rename the sensor")
-    return mechanism, tuple(shared[sensor.name] for sensor in sensors), free
+    sensors, inputs = (tuple(shared[part.name] for part in parts) for parts in (sensors, inputs))
+    return mechanism, sensors, inputs, free
 
 
 def _static(part: Any) -> Iterator[str]:

@@ -163,7 +163,7 @@ def observability(
             raise ArgumentError(f"rates: expected names of sensors; found {name!r}")
 
     every, inputs, _ = freed_sizes(mechanism, every, inputs)
-    mechanism, every, free = freed_model(mechanism, every)
+    mechanism, every, inputs, free = freed_model(mechanism, every, inputs)
     mechanism = mechanism.evaluated()
     chart = chosen_coordinates(mechanism, None)
     dt = jnp.asarray(t[1] - t[0], dtype=float)

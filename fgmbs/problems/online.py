@@ -224,17 +224,17 @@ class OnlineEstimator:
         given_commands = commands or {}
         if set(given_commands) != set(names):
             raise ArgumentError(f"commands: expected values of {names}; found {list(given_commands)}")
-        forces = [float(force.gain) * float(given_commands[force.name]) for force in model.commands]
-        return self.pack(read, np.array([forces, forces]))
+        signals = [float(given_commands[name]) for name in names]
+        return self.pack(read, np.array([signals, signals]))
 
-    def pack(self, read: Sequence[tuple[np.ndarray, np.ndarray]], forces: np.ndarray) -> Sample:
-        """The sample of (values (n, rows), times (n,)) of every sensor, and (2, nc) known forces."""
+    def pack(self, read: Sequence[tuple[np.ndarray, np.ndarray]], commands: np.ndarray) -> Sample:
+        """The sample of (values (n, rows), times (n,)) of every sensor, and (2, nc) signals of the commands."""
         parts = []
         for sensor, (values, times) in zip(self.model.sensors, read, strict=True):
             filled = np.full((self.slots, sensor.rows + 1), np.nan)
             filled[: len(times), :-1], filled[: len(times), -1] = values, times
             parts.append(filled.ravel())
-        return np.concatenate([*parts, forces.ravel()])
+        return np.concatenate([*parts, commands.ravel()])
 
 
 def online(
@@ -279,7 +279,7 @@ def online(
     inputs = checked_inputs(mechanism, inputs, sensors)
     sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs)
     checked_window(window, 1, sizes)
-    mechanism, sensors, free = freed_model(mechanism, sensors)
+    mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)
     checked_priors(free)
     chart = chosen_coordinates(mechanism, independent)
     model = EstimationModel(

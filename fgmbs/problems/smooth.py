@@ -21,7 +21,6 @@ from fgmbs.problems.simulation import worst
 from fgmbs.problems.simulation_arguments import Integrator
 from fgmbs.problems.smoothed_motion import SmoothedMotion
 from fgmbs.problems.smoothing import (
-    SmoothingProblem,
     Solution,
     begun,
     concluded,
@@ -32,6 +31,7 @@ from fgmbs.problems.smoothing import (
     surveyed,
 )
 from fgmbs.problems.smoothing_arguments import prepare_smooth
+from fgmbs.problems.smoothing_problem import SmoothingProblem
 from fgmbs.problems.smoothing_result import checked_observable, finish
 from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
@@ -148,7 +148,8 @@ def _follow(problem: SmoothingProblem, window: int, tell: Progress, notes: Seque
         interrupted = True
     T = int(at.taken)
     steps, covariance = (
-        jnp.asarray(np.concatenate([part, np.repeat(part[-1:], problem.steps - T, axis=0)])) for part in at.together()
+        jax.device_put(np.concatenate([part, np.repeat(part[-1:], problem.steps - T, axis=0)]))
+        for part in at.together()
     )
     problem = eqx.tree_at(lambda problem: problem.recording.count, problem, jnp.asarray(T))
     solution = followed(problem, x, Unknowns(steps, at.state.globals), covariance)

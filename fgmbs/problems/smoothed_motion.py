@@ -12,9 +12,10 @@ from jaxtyping import Array, Float, Int
 from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError, Status
-from fgmbs.graph import has_mechanism, rebuilt
-from fgmbs.inputs import AbstractInput, commands, wandering
+from fgmbs.graph import rebuilt
+from fgmbs.inputs import AbstractInput, commands, gains_of, wandering
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.estimation_graph import moves
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free, Unknown
@@ -236,15 +237,17 @@ def _joint_forces(motion: SmoothedMotion):
         jnp.concatenate([jnp.zeros(0), *(jnp.ravel(motion.unknowns[name]) for name in motion.free.names)])
     )
     columns = motion.tangents.shape[2]
-    along_theta = jnp.eye(theta.size, columns, columns - theta.size) * has_mechanism(motion.free)
+    along_theta = jnp.eye(theta.size, columns, columns - theta.size) * moves(motion.free, motion.inputs)
+    gains = gains_of(motion.inputs, motion.unknowns)
 
     def at_step(t, q, dq, u, c, E, cov):
         def pins(theta, x):
             moved, _ = rebuilt(motion.free, (mechanism, {}), theta)
             q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
-            applied = force_directions(moved, q, t, forcing) @ jnp.concatenate([u, c])
-            ddq, lambda_ = acceleration(moved, q, dq, t, applied)
-            return moved.joint_forces(q, dq, ddq, lambda_, t, select @ jnp.concatenate([u, c]))
+            change = gains_of(motion.inputs, motion.free.named(motion.free.values(theta))) - gains
+            forces = jnp.concatenate([u, c + change * jnp.where(gains == 0, 0.0, c / gains)])
+            ddq, lambda_ = acceleration(moved, q, dq, t, force_directions(moved, q, t, forcing) @ forces)
+            return moved.joint_forces(q, dq, ddq, lambda_, t, select @ forces)
 
         value, push = jax.linearize(pins, theta, jnp.concatenate([q, dq, u]))
         J = jax.vmap(push, (1, 1), -1)(along_theta, E)

@@ -1,7 +1,6 @@
 """State estimation as a pure function of arrays: a problem in, an estimate out."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,23 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.errors import Status
 from fgmbs.graph import Look, Unknowns, of_mechanism
-from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise, wandering
-from fgmbs.kinematics.chart import MotionChart
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.inputs import Disturbance, WhiteNoise, wandering
 from fgmbs.one_kernel import one_kernel
 from fgmbs.problems.estimation_account import Account, FactorRows, Survey, account, survey, totals
 from fgmbs.problems.estimation_arguments import nominal_delays
-from fgmbs.problems.estimation_data import Channel, samples
 from fgmbs.problems.estimation_graph import SENSORS, EstimationModel, StepData
 from fgmbs.problems.estimation_likelihood import settled
 from fgmbs.problems.first_state import Attempts, best_start
-from fgmbs.problems.noise_sizes import SizeSearch, slope, with_sizes
+from fgmbs.problems.noise_sizes import SizeSearch, slope
+from fgmbs.problems.smoothing_problem import SmoothingProblem
 from fgmbs.problems.window import begin as begin_window
 from fgmbs.problems.window import follow
-from fgmbs.sensors.base import AbstractSensor
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free, Place
@@ -48,107 +43,8 @@ _PLACINGS = 5
 """Times that samples are placed anew where a delay that was found puts them between other steps."""
 
 
-class RecordingData(NamedTuple):
-    """What was recorded, on a grid of `steps` time steps of which `count` are there."""
-
-    start: Scalar
-    """Time of the first step [s]."""
-    dt: Scalar
-    """Time step [s]."""
-    count: Int[Array, ""]
-    commands: Float[Array, "steps 2 nc"]
-    """Known forces at both ends of the interval that ends with the step [N, N·m]."""
-    channels: tuple[Channel, ...]
-    """Samples of every sensor."""
-    starts: Float[Array, "candidates nx"]
-    """First steps that the motion may begin with; one if it was given."""
-
-
-class SmoothingProblem(eqx.Module):
-    """What `smooth` solves: a pytree of everything that the estimate depends on, made by `prepare_smooth`.
-
-    Other numbers in its place, of the same shapes, are another problem of the same compiled program.
-    """
-
-    mechanism: AbstractMechanism
-    sensors: tuple[AbstractSensor, ...]
-    inputs: tuple[AbstractInput, ...]
-    """With first values of unknown sizes."""
-    free: Free
-    """θ: which leaves of (mechanism, sensors by name) are unknown."""
-    sizes: Free
-    """Which sizes of noise are unknown."""
-    recording: RecordingData
-    """With a first axis of recordings, if there are several: these share θ and the sizes of noise."""
-    start_sigma: Float[Array, " local"]
-    """Standard deviations of the local coordinates of the first step."""
-    passed: Float[Array, " sensors"]
-    """Mean square that the robust loss of each sensor leaves of normal residuals."""
-    chart: MotionChart
-    transition: AbstractTransition
-    at_steps: tuple[bool, ...] = eqx.field(static=True)
-    """Of each sensor: its samples all lie on steps."""
-    slots: tuple[int, ...] = eqx.field(static=True)
-    """Room for samples of each sensor in a step."""
-
-    @property
-    def steps(self) -> int:
-        """Steps to compute with."""
-        return self.recording.commands.shape[-3]
-
-    @property
-    def several(self) -> bool:
-        """Whether there are several recordings."""
-        return self.recording.count.ndim == 1
-
-    def of(self, recording: RecordingData) -> "SmoothingProblem":
-        """The problem of another recording."""
-        return eqx.tree_at(lambda problem: problem.recording, self, recording)
-
-    def model(self, sizes: Float[Array, " k"], delays: Float[Array, " sensors"]) -> EstimationModel:
-        """The model with these logarithms of sizes of noise, and samples placed with these delays."""
-        named = self.sizes.named(self.sizes.values(sizes))
-        found = {place.path[0].key: named[place.name] for place in self.sizes.places}
-        sensors, inputs = with_sizes(self.sensors, self.inputs, found)
-        evaluated, dt = self.mechanism.evaluated(), self.recording.dt
-        numbers = evaluated, sensors, inputs, self.free, dt, self.chart, delays, self.at_steps, self.transition
-        return EstimationModel(*numbers)
-
-    def data(
-        self,
-        delays: Float[Array, " sensors"],
-        first: Float[Array, "*recordings nx"],
-        behind: Float[Array, "*recordings nx"],
-    ) -> StepData:
-        """What was recorded, by steps.
-
-        Args:
-            delays: Of the sensors [s].
-            first: Centre of the prior of the first step …
-            behind: … and of all steps that only fill up.
-        """
-        if self.several:
-            of_one = lambda recording, *ends: self.of(recording).data(delays, *ends)  # noqa: E731
-            return jax.vmap(of_one)(self.recording, first, behind)
-        recording, k, T = self.recording, jnp.arange(self.steps), self.steps
-        pad = (k >= recording.count)[:, None]
-        weights = jnp.where(pad, 1.0, 0.0) + jnp.where(k == 0, 1.0, 0.0)[:, None] / self.start_sigma
-        parts = zip(recording.channels, delays, self.slots, self.at_steps, strict=True)
-        return StepData(
-            times=recording.start + recording.dt * k,
-            linked=((k > 0) & ~pad[:, 0]).astype(float),
-            prior=jnp.where(pad, behind, 0.0).at[0].set(first),
-            prior_weights=weights,
-            commands=recording.commands,
-            samples=tuple(
-                samples(channel, recording.start, recording.dt, delay, recording.count, T, room, on)
-                for channel, delay, room, on in parts
-            ),
-        )
-
-
-class Estimate(eqx.Module):
-    """Where the solution of a problem is: what a round begins with."""
+class SmoothingState(eqx.Module):
+    """How far the solution of a problem is: what a round begins with."""
 
     x: Unknowns
     first: Float[Array, "*recordings nx"]
@@ -182,7 +78,7 @@ def _most_rounds(search: SizeSearch) -> int:
     return _ROUNDS + 3 * search.most
 
 
-def _model_and_data(problem: SmoothingProblem, at: Estimate) -> tuple[EstimationModel, StepData]:
+def _model_and_data(problem: SmoothingProblem, at: SmoothingState) -> tuple[EstimationModel, StepData]:
     model = problem.model(at.search.logs, at.delays)
     return model, problem.data(at.delays, at.first, at.behind)
 
@@ -196,12 +92,9 @@ def modelled(
 
 
 @eqx.filter_jit
-def begun(problem: SmoothingProblem) -> Estimate:
+def begun(problem: SmoothingProblem) -> SmoothingState:
     """The first guess: recordings followed step by step from the start that their first samples agree with best."""
-    guess = _guess
-    if problem.several:
-        guess = lambda problem: jax.vmap(lambda one: _guess(problem.of(one)))(problem.recording)  # noqa: E731
-    steps, theta, first, attempts = guess(problem)
+    steps, theta, first, attempts = problem.each(_guess)
     theta = jnp.mean(theta, axis=0) if problem.several else theta
     at = _at(problem, Unknowns(steps, theta), first, steps[..., -1, :])
     return eqx.tree_at(lambda at: (at.best, at.margins), at, attempts)
@@ -210,9 +103,9 @@ def begun(problem: SmoothingProblem) -> Estimate:
 def _guess(problem: SmoothingProblem):
     """(steps, θ, first step, (which of the starts it is, how much more the others cost)) of a single recording."""
     delays, recording = nominal_delays(problem.sensors), problem.recording
-    model, starts = problem.model(problem.sizes.value, delays), _starts(problem)
+    model, starts = problem.model(problem.sizes.value, delays), problem.starts_on_constraints()
     data = problem.data(delays, starts[0], starts[0])
-    attempts = _attempts(model, starts, problem.start_sigma, data, recording.count)
+    attempts = _attempts(model, starts, data, recording.count)
     newest, theta = attempts.followed
     k = jnp.arange(problem.steps)
     there = jnp.all(jnp.isfinite(newest), axis=1) & (k < recording.count)
@@ -225,7 +118,7 @@ def _guess(problem: SmoothingProblem):
 
 
 @one_kernel
-def _attempts(model: EstimationModel, starts, sigma, data: StepData, count: Int[Array, ""]) -> Attempts:
+def _attempts(model: EstimationModel, starts: Array, data: StepData, count: Int[Array, ""]) -> Attempts:
     # A calibration that is free to go anywhere makes any start fit; a mechanism that is free to become any other
     # follows whatever the first samples say.
     searching = _held(model.free, lambda place: not place.name.endswith(".bias"))
@@ -235,7 +128,7 @@ def _attempts(model: EstimationModel, starts, sigma, data: StepData, count: Int[
         x = starts[candidate]
         priors = jnp.where(chosen, following, searching)
         held = eqx.tree_at(lambda model: model.free.sigma, model, priors)
-        rows = data._replace(prior=data.prior.at[0].set(x), prior_weights=data.prior_weights.at[0].set(1 / sigma))
+        rows = data._replace(prior=data.prior.at[0].set(x))
         state = begin_window(held, 2, x, jax.tree.map(lambda leaf: leaf[0], rows))
         state, seen = follow(held, state, rows, count, _GUESS)
         return seen.cost[count - 1], seen.newest[count - 1][: model.mechanism.n], (seen.newest, state.globals)
@@ -244,7 +137,7 @@ def _attempts(model: EstimationModel, starts, sigma, data: StepData, count: Int[
     return best_start(model.mechanism, follow_from, blank, starts.shape[0], count)
 
 
-def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> Estimate:
+def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> SmoothingState:
     """A first guess."""
     delays, search = nominal_delays(problem.sensors), SizeSearch.of(problem.sizes)
 
@@ -252,7 +145,7 @@ def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> 
         model, data = problem.model(search.logs, delays), problem.data(delays, first, behind)
         return model.graph(x, data).look(x)
 
-    return Estimate(
+    return SmoothingState(
         x=x,
         first=first,
         behind=behind,
@@ -271,7 +164,7 @@ def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> 
 
 
 @eqx.filter_jit
-def improved(problem: SmoothingProblem, at: Estimate) -> Estimate:
+def improved(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
     """A round: some iterations with the weights that belong to x."""
     model, data = _model_and_data(problem, at)
     solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=_STEP)
@@ -292,7 +185,7 @@ def improved(problem: SmoothingProblem, at: Estimate) -> Estimate:
     exhausted = rounds >= _most_rounds(at.search)
     status = Status.where(goes_on & ~(finished & ~again), Status.running, state.status)
     status = Status.where(goes_on & ~finished & exhausted, Status.iteration_limit, status)
-    return Estimate(
+    return SmoothingState(
         x=x,
         first=at.first,
         behind=at.behind,
@@ -311,14 +204,14 @@ def improved(problem: SmoothingProblem, at: Estimate) -> Estimate:
 
 
 @eqx.filter_jit
-def surveyed(problem: SmoothingProblem, at: Estimate) -> Survey:
+def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
     """The survey of an estimate."""
     model, data = _model_and_data(problem, at)
     return survey(model.graph(at.x, data), at.x, at.look)
 
 
 @eqx.filter_jit
-def resized(problem: SmoothingProblem, at: Estimate, seen: Survey) -> Estimate:
+def resized(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> SmoothingState:
     """The estimate with better sizes of noise, for the next round."""
     chi2, dof, order = _of_sizes(problem, seen)
     search = at.search.update(problem.sizes, chi2, dof, order)
@@ -359,7 +252,9 @@ class Solution(eqx.Module):
     """… and their covariance."""
     survey: Survey
     account: Account
-    at: Estimate
+    data: StepData
+    """What was recorded, as it was used in the end."""
+    at: SmoothingState
     """Where the iteration ended."""
     step_status: Status | None = None
     """Of every step, where they were solved one by one."""
@@ -367,10 +262,6 @@ class Solution(eqx.Module):
     @property
     def status(self) -> Status:
         return self.at.status
-
-    def model_and_data(self, problem: SmoothingProblem) -> tuple[EstimationModel, StepData]:
-        """What was solved in the end."""
-        return _model_and_data(problem, self.at)
 
 
 def solve(problem: SmoothingProblem) -> Solution:
@@ -383,12 +274,12 @@ def solve(problem: SmoothingProblem) -> Solution:
 
 
 @eqx.filter_jit
-def concluded(problem: SmoothingProblem, at: Estimate, seen: Survey) -> Solution:
+def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> Solution:
     """What is told of an estimate."""
     model, data = _model_and_data(problem, at)
     told = account(model, at.x, data, model.covariances(seen.marginals))
     at = eqx.tree_at(lambda at: at.look, at, None)
-    return Solution(at.x, at.search.logs, at.search.covariance(), seen, told, at)
+    return Solution(at.x, at.search.logs, at.search.covariance(), seen, told, data, at)
 
 
 @eqx.filter_jit
@@ -400,11 +291,11 @@ def followed(problem: SmoothingProblem, first: Float[Array, " nx"], x: Unknowns,
     seen = survey(graph, x, graph.look(x))._replace(log_likelihood=jnp.full((), jnp.nan))
     told = account(model, x, data, covariance)
     at = eqx.tree_at(lambda at: at.look, at, None)
-    return Solution(x, at.search.logs, at.search.covariance(), seen, told, at)
+    return Solution(x, at.search.logs, at.search.covariance(), seen, told, data, at)
 
 
 @eqx.filter_custom_jvp
-def _solved(problem: SmoothingProblem) -> Estimate:
+def _solved(problem: SmoothingProblem) -> SmoothingState:
     def resize(at):
         return resized(problem, at, surveyed(problem, at))
 
@@ -423,18 +314,17 @@ def _solved_jvp(primals, tangents):
     at = _solved(problem)
 
     def motion(problem, logs):
-        starts = _starts(problem)
+        starts = problem.starts_on_constraints()
         first = jax.vmap(lambda own, best: own[best])(starts, at.best) if problem.several else starts[at.best]
         near = eqx.tree_at(lambda at: (at.search, at.first), at, (at.search._replace(logs=logs), first))
         model, data = _model_and_data(problem, near)
         x = settled(at.x, model, data)
-        return x, model.graph(x, data).look(x), near.first
+        graph = model.graph(x, data)
+        return (x, graph.look(x), first), graph
 
     def slopes(problem, logs):
-        x, look, first = motion(problem, logs)
-        near = eqx.tree_at(lambda at: (at.x, at.search, at.first), at, (x, at.search._replace(logs=logs), first))
-        model, data = _model_and_data(problem, near)
-        return slope(problem.sizes, logs, *_of_sizes(problem, survey(model.graph(x, data), x, look)))
+        (x, look, _), graph = motion(problem, logs)
+        return slope(problem.sizes, logs, *_of_sizes(problem, survey(graph, x, look)))
 
     logs = at.search.logs
     t_logs = jnp.zeros_like(logs)
@@ -444,24 +334,16 @@ def _solved_jvp(primals, tangents):
         _, t_slopes = eqx.filter_jvp(lambda problem: slopes(problem, logs), (problem,), (t_problem,))
         bend = jnp.where(held[:, None], jnp.eye(held.size), bend)
         t_logs = -jnp.linalg.solve(bend, jnp.where(held, 0.0, t_slopes))
-    _, (t_x, t_look, t_first) = eqx.filter_jvp(motion, (problem, logs), (t_problem, t_logs))
+    of_motion = lambda problem, logs: motion(problem, logs)[0]
+    _, (t_x, t_look, t_first) = eqx.filter_jvp(of_motion, (problem, logs), (t_problem, t_logs))
     still = jax.tree.map(lambda leaf: None, at)
     t_search = still.search._replace(logs=t_logs)
     t_at = eqx.tree_at(_moving, still, (t_x, t_look, t_first, t_search), is_leaf=lambda leaf: leaf is None)
     return at, t_at
 
 
-def _moving(at: Estimate):
+def _moving(at: SmoothingState):
     return at.x, at.look, at.first, at.search
-
-
-def _starts(problem: SmoothingProblem) -> Float[Array, "*recordings candidates nx"]:
-    """The starts on the constraints."""
-    if problem.several:
-        return jax.vmap(lambda recording: _starts(problem.of(recording)))(problem.recording)
-    model, t = problem.model(problem.sizes.value, nominal_delays(problem.sensors)), problem.recording.start
-    still = jnp.zeros(model.local_size)
-    return jax.vmap(lambda x: model.chart.move(model.mechanism, x, still, t))(problem.recording.starts)
 
 
 def _held(free: Free, which: Callable[[Place], bool]) -> Float[Array, " p"]:

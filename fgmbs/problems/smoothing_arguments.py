@@ -24,7 +24,7 @@ from fgmbs.problems.estimation_unknowns import freed_model
 from fgmbs.problems.first_state import candidate_poses
 from fgmbs.problems.noise_sizes import freed_sizes
 from fgmbs.problems.simulation_arguments import Integrator, transition_of
-from fgmbs.problems.smoothing import RecordingData, SmoothingProblem
+from fgmbs.problems.smoothing_problem import RecordingData, SmoothingProblem
 from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
 
@@ -54,7 +54,7 @@ def prepare_smooth(
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
     sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs)
-    mechanism, sensors, free = freed_model(mechanism, sensors)
+    mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)
     chart = chosen_coordinates(mechanism, independent)
     starts = checked_start(mechanism, chart.dof, inputs, len(recordings), start, start_velocities, start_sigma)
 

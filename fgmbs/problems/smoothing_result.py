@@ -10,14 +10,16 @@ from scipy import stats
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.robust import AbstractLoss, left_of_normal
 from fgmbs.graph import rebuilt
-from fgmbs.inputs import Disturbance, WhiteNoise, wandering
+from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise, gains_of, wandering
 from fgmbs.kinematics.names import listed
 from fgmbs.problems.estimation_account import FactorRows, Survey
-from fgmbs.problems.estimation_graph import SENSORS, EstimationModel, StepData
+from fgmbs.problems.estimation_graph import SENSORS
 from fgmbs.problems.estimation_unknowns import checked_findable
 from fgmbs.problems.noise_sizes import with_sizes
 from fgmbs.problems.smoothed_motion import Branch, Group, SensorFit, SmoothedMotion
-from fgmbs.problems.smoothing import SmoothingProblem, Solution
+from fgmbs.problems.smoothing import Solution
+from fgmbs.problems.smoothing_problem import SmoothingProblem
+from fgmbs.sensors.base import AbstractSensor
 
 _NOTHING = 1e-12
 """Leverage of a reading that no motion answers to."""
@@ -34,44 +36,43 @@ def finish(problem: SmoothingProblem, solution: Solution, notes: Sequence[str] =
         notes: What else is to be told.
     """
     at, seen = solution.at, solution.survey
-    model, data = solution.model_and_data(problem)
-    n, nv = model.mechanism.n, model.mechanism.nv
+    n, nv = problem.mechanism.n, problem.mechanism.nv
     counts = np.atleast_1d(np.asarray(problem.recording.count)).tolist()
 
     def together(leaf):
         """The steps of all recordings, one behind the other."""
         parts = np.asarray(leaf) if problem.several else np.asarray(leaf)[None]
-        return jnp.asarray(np.concatenate([part[:count] for part, count in zip(parts, counts, strict=True)]))
+        return jax.device_put(np.concatenate([part[:count] for part, count in zip(parts, counts, strict=True)]))
 
     theta, free, sizes = solution.x.globals, problem.free, problem.sizes
     steps, account = together(solution.x.steps), jax.tree.map(together, solution.account)
     free_std = free.deviations(theta, jnp.sqrt(jnp.diag(seen.marginals.globals)))
     sizes_std = sizes.deviations(solution.sizes, jnp.sqrt(jnp.diag(solution.sizes_covariance)))
     found = sizes.named(sizes.values(solution.sizes))
-    shared = free.put_back((problem.mechanism, {sensor.name: sensor for sensor in problem.sensors}))[1]
     by_owner = {place.path[0].key: found[place.name] for place in sizes.places}
-    sensors, inputs = with_sizes(tuple(shared[sensor.name] for sensor in problem.sensors), problem.inputs, by_owner)
+    sensors, inputs = with_sizes(problem.sensors, problem.inputs, by_owner)
+    shared = free.put_back((problem.mechanism, {part.name: part for part in (*sensors, *inputs)}))[1]
+    sensors, inputs = (tuple(shared[part.name] for part in parts) for parts in (sensors, inputs))
+    unknowns = free.named(free.values(theta)) | found
+    gains = gains_of(inputs, unknowns)
     history = np.asarray(at.history)
-    parts = [(seen.factors, data, counts[0])]
-    if problem.several:
-        parts = [(*jax.tree.map(lambda leaf: leaf[k], (seen.factors, data)), T) for k, T in enumerate(counts)]  # noqa: B023
     return SmoothedMotion(
         mechanism=rebuilt(free, (problem.mechanism, {}), theta)[0].bare(),
         sensors=sensors,
         inputs=inputs,
-        t=together(data.times),
-        recording=jnp.asarray(np.repeat(np.arange(len(counts)), counts)),
+        t=together(solution.data.times),
+        recording=jax.device_put(np.repeat(np.arange(len(counts)), counts)),
         q=steps[:, :n],
         dq=steps[:, n : n + nv],
         ddq=account.ddq,
         lambda_=account.lambda_,
         forces=steps[:, n + nv :],
-        commands=together(data.commands)[:, 1],
+        commands=gains * together(solution.data.commands)[:, 1],
         tangents=account.tangents,
         local_covariance=account.covariance,
         ddq_std=account.ddq_std,
         lambda_std=account.lambda_std,
-        unknowns=free.named(free.values(theta)) | found,
+        unknowns=unknowns,
         unknowns_std=free.named(free_std) | sizes.named(sizes_std),
         free=free,
         sizes=sizes,
@@ -79,9 +80,9 @@ def finish(problem: SmoothingProblem, solution: Solution, notes: Sequence[str] =
         step_status=solution.step_status,
         iterations=at.iterations,
         log_likelihood=seen.log_likelihood,
-        cost_history=jnp.asarray(history[np.isfinite(history)]),
-        groups=_groups(model, seen, frozenset(by_owner)),
-        fits=_fits(model, parts),
+        cost_history=jax.device_put(history[np.isfinite(history)]),
+        groups=_groups(sensors, inputs, problem.chart.dof, seen, frozenset(by_owner)),
+        fits=_fits(sensors, problem.at_steps, solution, counts),
         branches=_branches(problem, np.asarray(at.margins), n),
         notes=(*notes, *at.search.notes(sizes)),
     )
@@ -102,43 +103,40 @@ def checked_observable(problem: SmoothingProblem, solution: Solution) -> None:
     Raises:
         ArgumentError: No sensor sees the motion, or nothing tells an unknown number.
     """
-    model, _ = solution.model_and_data(problem)
-    if not _sees(model, solution.survey):
+    checked_findable(problem.free, solution.x.globals, solution.survey.influence, solution.survey.information)
+    of_sensors = solution.survey.factors[SENSORS : SENSORS + len(problem.sensors)]
+    if not any(float(np.max(np.asarray(rows.leverage), initial=0.0)) > _NOTHING for rows in of_sensors):
         names = listed(sensor.name for sensor in problem.sensors)
         raise ArgumentError(f"sensors: nothing is observable: what {names} read does not depend on the motion")
-    checked_findable(problem.free, solution.x.globals, solution.survey.influence, solution.survey.information)
 
 
-def _groups(model: EstimationModel, seen: Survey, found: frozenset[str]) -> tuple[Group, ...]:
+def _groups(
+    sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput], dof: int, seen: Survey, found: frozenset[str]
+) -> tuple[Group, ...]:
     """Residual groups: of every sensor, of the white forces, of every force with a memory.
 
     Args:
-        model: What was solved.
+        sensors: With the sizes of their noise.
+        inputs: With theirs.
+        dof: Degrees of freedom of the mechanism.
         seen: What was seen of the solution.
         found: Names of sensors and inputs whose size was found from the data.
     """
-    moves, _, *sensors = seen.factors[: SENSORS + len(model.sensors)]
+    moves, _, *read = seen.factors[: SENSORS + len(sensors)]
     made = []
-    for sensor, rows in zip(model.sensors, sensors, strict=True):
+    for sensor, rows in zip(sensors, read, strict=True):
         size = float(np.max(np.asarray(sensor.sigma)))
         made.append(_group(sensor.name, "sensor", rows, sensor.rows, size, sensor.name in found, sensor.loss))
-    dof, memory = model.chart.dof, wandering(model.inputs)
-    white = [force for force in model.inputs if isinstance(force, Disturbance | WhiteNoise)]
+    white = [force for force in inputs if isinstance(force, Disturbance | WhiteNoise)]
     if white:
         name = ", ".join(force.name for force in white)
         size = float(white[0].size) if len(white) == 1 else float("nan")
         part = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
         made.append(_group(name, "force", part, 2 * dof, size, any(force.name in found for force in white)))
-    for k, force in enumerate(memory):
+    for k, force in enumerate(wandering(inputs)):
         part = FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves))
         made.append(_group(force.name, "force", part, 1, float(force.size), force.name in found))
     return tuple(made)
-
-
-def _sees(model: EstimationModel, seen: Survey) -> bool:
-    """Whether any sensor reads something that the motion has to do with."""
-    sensors = seen.factors[SENSORS : SENSORS + len(model.sensors)]
-    return any(float(np.max(np.asarray(rows.leverage), initial=0.0)) > _NOTHING for rows in sensors)
 
 
 def _group(
@@ -175,23 +173,31 @@ def _whiteness(series: list[np.ndarray]) -> tuple[float, float]:
 
 
 def _fits(
-    model: EstimationModel, parts: Sequence[tuple[tuple[FactorRows, ...], StepData, int]]
+    sensors: Sequence[AbstractSensor], at_steps: Sequence[bool], solution: Solution, counts: Sequence[int]
 ) -> tuple[SensorFit, ...]:
     """What every sensor read and should have read.
 
     Args:
-        model: What was solved.
-        parts: Of every recording the rows of its factors, its data and how many steps it has.
+        sensors: With the sizes of their noise.
+        at_steps: Of each, whether its samples all lie on steps.
+        solution: What was found.
+        counts: Steps of every recording.
     """
+    several = solution.data.times.ndim == 2
+
+    def of_recording(part, number):
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[number] if several else np.asarray(leaf), part)
+
     made = []
-    for k, (sensor, on_steps) in enumerate(zip(model.sensors, model.at_steps, strict=True)):
+    for k, (sensor, on_steps) in enumerate(zip(sensors, at_steps, strict=True)):
+        of_sensor = solution.survey.factors[SENSORS + k], solution.data.samples[k], solution.data.times
         columns = []
-        for number, (factors, data, T) in enumerate(parts):
-            samples, rows, times = data.samples[k], factors[SENSORS + k], np.asarray(data.times)
+        for number, T in enumerate(counts):
+            rows, samples, times = of_recording(of_sensor, number)
             first, shape = (0 if on_steps else 1), (-1, *samples.mask.shape[1:])
-            r = np.asarray(rows.residual).reshape(shape)[: T - first]
-            weight = np.asarray(rows.weight).reshape(shape)[: T - first].max(axis=-1)
-            values, fractions, mask = (np.asarray(leaf)[first:T] for leaf in samples)
+            r = rows.residual.reshape(shape)[: T - first]
+            weight = rows.weight.reshape(shape)[: T - first].max(axis=-1)
+            values, fractions, mask = (leaf[first:T] for leaf in samples)
             there = mask > 0
             used = there.any(axis=-1)
             place = np.nonzero(used)[0] + first

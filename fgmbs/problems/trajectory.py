@@ -97,7 +97,8 @@ class Trajectory(eqx.Module):
     def _own(self, tight: Tightness | None) -> tuple[Factor, ...]:
         """Constraints, dynamics, integration."""
         if self.form == "chart":
-            return (Factor(transition, ("q", "dq", "u"), Noise.sigma(1.0), "interval", data=(self.rule, self.forcing)),)
+            data, shared = (self.rule, self.forcing), self.forcing.names
+            return (Factor(transition, ("q", "dq", "u"), Noise.sigma(1.0), "interval", data=data, shared=shared),)
         position, velocity, acceleration = map(Noise.sigma, tight)
         data = (self.rule, self.forcing)
         step = ("q", "dq", "ddq", "u")

@@ -16,7 +16,7 @@ from fgmbs.mechanisms.base import AbstractMechanism
 
 STATUSES = (
     *("running", "converged", "stalled", "iteration_limit", "non_finite", "not_assembled"),
-    *("not_driven", "out_of_reach"),
+    *("not_driven", "out_of_reach", "contradictory"),
 )
 """Meaning of the numbers in `status` and `step_status`."""
 
@@ -127,7 +127,7 @@ def _driven(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> bool:
 
 def _along(function: Callable, mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> np.ndarray:
     """function(mechanism, q, t) at every step of every member."""
-    every: Callable = lambda mechanism, q, t: jax.vmap(lambda q, t: function(mechanism, q, t))(q, t)  # noqa: E731
+    every: Callable = lambda mechanism, q, t: jax.vmap(lambda q, t: function(mechanism, q, t))(q, t)
     for _ in t.shape[:-1]:
         every = eqx.filter_vmap(every)
     return np.asarray(eqx.filter_jit(every)(mechanism, q, t))

@@ -14,11 +14,12 @@ def measurement(at: Instant, *variables: Array) -> Float[Array, " rows"]:
     """Predicted minus measured of all samples of a sensor that belong to a step, one after the other.
 
     The variables are (q, dq, u) of the step; in the scope "interval", (q, dq, u) of two steps, between which the
-    samples lie. `at.shared` has the sensor, `at.data` = (`Forcing`, delay that the fractions allow for already [s],
-    None for that of the sensor), `at.series` = (samples (slots, rows), fraction of the interval (slots,), commands
-    (2, nc)).
+    samples lie. `at.shared` has the sensor and behind it the commands, `at.data` = (`Forcing`, delay that the fractions
+    allow for already [s], None for that of the sensor), `at.series` = (samples (slots, rows), fraction of the interval
+    (slots,), commands (2, nc)).
     """
-    (sensor,), (forcing, delay) = at.shared.values(), at.data
+    (sensor, *_), (forcing, delay) = at.shared.values(), at.data
+    forcing = forcing.sharing(at.shared)
     samples, fractions, _ = at.series
     if delay is not None:
         fractions = fractions - (sensor.delay - delay) / at.dt

@@ -86,7 +86,7 @@ def assert_derivatives():
 
         @jax.jit
         def evaluate(flat):
-            function = lambda x: residual(at, *unravel(x))  # noqa: E731
+            function = lambda x: residual(at, *unravel(x))
             differences = jax.lax.map(lambda d: (function(flat + d) - function(flat - d)) / 2e-5, h)
             return differences.T, jax.jacfwd(function)(flat), jax.jacrev(function)(flat)
 

@@ -53,7 +53,7 @@ def test_velocities_have_names_of_their_own(q):
     with pytest.raises(ArgumentError, match=r"given: there is no velocity 'w_q'; did you mean"):
         velocities(PENDULUM, q, {"w_q": 1.0})
     ddq = solve_acceleration(PENDULUM, q, dq)
-    jerkless = lambda s: PENDULUM.constraint_rate(PENDULUM.retract(q, s * dq), dq + s * ddq, ZERO)  # noqa: E731
+    jerkless = lambda s: PENDULUM.constraint_rate(PENDULUM.retract(q, s * dq), dq + s * ddq, ZERO)
     np.testing.assert_allclose((jerkless(1e-5) - jerkless(-1e-5)) / 2e-5, 0, atol=1e-9)
 
 
@@ -67,8 +67,8 @@ def test_closure_and_its_derivatives(q, followed):
 
     dq, h = jnp.array([0.3, -0.1, 0.2, 1.0, 0.5, -0.7]), 1e-4
     ddq = jnp.array([1.0, 0.4, -0.2, 0.3, 2.0, 0.1])
-    rows = lambda s: closure.rows(PENDULUM, PENDULUM.retract(q, s * dq), ZERO + s)  # noqa: E731
-    rates = lambda s: closure.rate(PENDULUM, PENDULUM.retract(q, s * dq), dq + s * ddq, ZERO + s)  # noqa: E731
+    rows = lambda s: closure.rows(PENDULUM, PENDULUM.retract(q, s * dq), ZERO + s)
+    rates = lambda s: closure.rate(PENDULUM, PENDULUM.retract(q, s * dq), dq + s * ddq, ZERO + s)
     np.testing.assert_allclose(rates(0.0), (rows(h) - rows(-h)) / (2 * h), atol=1e-7)
     bias = closure.bias(PENDULUM, q, dq, ZERO)
     np.testing.assert_allclose(J @ ddq - bias, (rates(h) - rates(-h)) / (2 * h), atol=1e-6)

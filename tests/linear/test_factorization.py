@@ -5,40 +5,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
+from all_methods import ALL, answers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fgmbs.linear import METHODS, factorize_matrix
-
-
-def factorize_information(system, damping_steps, damping_globals):
-    return factorize_matrix(system.information().add_diagonal(damping_steps, damping_globals))
-
-
-ANSWERS = {}
-ALL = METHODS | {"matrix": factorize_information}
-
-
-def answers(method):
-    """All answers of a method, jitted once."""
-
-    def answer(system, damping, b):
-        factorization = ALL[method](system, *damping)
-        return {
-            "minimizer": factorization.minimizer(),
-            "solution": factorization.solve(*b),
-            "log_determinant": factorization.log_determinant(),
-            "finite": factorization.finite,
-            "marginals": factorization.marginals(),
-        }
-
-    return ANSWERS.setdefault(method, jax.jit(answer))
+from fgmbs.linear import METHODS
 
 
 def dense_answers(systems, system, damping, b):
     """(solution, minimizer, log det, steps' marginals) by dense algebra that AD differentiates as it stands."""
     matrix = system.information().to_dense() + jnp.diag(jnp.concatenate([damping[0].ravel(), damping[1]]))
-    flatten = lambda x: jnp.concatenate([x[0].ravel(), x[1]])  # noqa: E731
+    flatten = lambda x: jnp.concatenate([x[0].ravel(), x[1]])
     cov, size = jnp.linalg.inv(matrix), system.num_steps * systems.nx
     k, blocks = jnp.arange(system.num_steps), cov[:size, :size].reshape(system.num_steps, systems.nx, -1, systems.nx)
     gradient = flatten(system.gradient())

@@ -6,36 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
+from all_methods import ALL, answers
 
-from fgmbs.linear import METHODS, LeastSquares, factorize_matrix
+from fgmbs.linear import METHODS, LeastSquares
 from fgmbs.linear.leverage import leverages
 
 CASES = {"some": (3, 5, 3), "one": (1, 4, 2), "one step": (4, 1, 3), "nothing shared": (3, 4, 0)}
 """(recordings, steps, p)."""
-
-
-def factorize_information(system, damping_steps, damping_globals):
-    return factorize_matrix(system.information().add_diagonal(damping_steps, damping_globals))
-
-
-ALL = METHODS | {"matrix": factorize_information}
-ANSWERS = {}
-
-
-def answers(method):
-    """All answers of a method, jitted once."""
-
-    def answer(system, damping, b):
-        factorization = ALL[method](system, *damping)
-        return {
-            "minimizer": factorization.minimizer(),
-            "solution": factorization.solve(*b),
-            "log_determinant": factorization.log_determinant(),
-            "finite": factorization.finite,
-            "marginals": factorization.marginals(),
-        }
-
-    return ANSWERS.setdefault(method, jax.jit(answer))
 
 
 class Joint:
@@ -201,7 +178,7 @@ def test_derivatives_of_the_answers_equal_differences_of_dense_ones(joint, metho
 
     def dense(system, damping, b):
         A = system.information().to_dense() + jnp.diag(jnp.concatenate([damping[0].ravel(), damping[1]]))
-        flatten = lambda x: jnp.concatenate([x[0].ravel(), x[1]])  # noqa: E731
+        flatten = lambda x: jnp.concatenate([x[0].ravel(), x[1]])
         cov, size, k = jnp.linalg.inv(A), b[0].size, jnp.arange(8)
         gradient = flatten(system.gradient()) if method != "matrix" else jnp.zeros(len(A))
         blocks = cov[:size, :size].reshape(8, joint.nx, 8, joint.nx)[k, :, k]

@@ -81,7 +81,8 @@ def test_derivatives_equal_differences_of_solutions(problem):
     @eqx.filter_jit
     def again(numbers, at):
         """(solution, likelihood), to the last digit."""
-        model, data = at.model_and_data(changed(problem, numbers))
+        of, state = changed(problem, numbers), at.at
+        model, data = of.model(at.sizes, state.delays), of.data(state.delays, state.first, state.behind)
         solver = LevenbergMarquardt(linear="sqrt", maxiter=20, tol=1e-12)
         x = jax.lax.fori_loop(0, 10, lambda _, x: solver.run(x, model.graph(x, data))[0], at.x)
         graph = model.graph(x, data)
@@ -89,7 +90,7 @@ def test_derivatives_equal_differences_of_solutions(problem):
         return x, evidence(graph, look, METHODS["sqrt"](look.system, *graph.still(x)))
 
     still = jnp.zeros(len(NAMES))
-    likelihood = lambda numbers: fgmbs.solve(changed(problem, numbers)).survey.log_likelihood  # noqa: E731
+    likelihood = lambda numbers: fgmbs.solve(changed(problem, numbers)).survey.log_likelihood
     solution, slope = eqx.filter_jit(fgmbs.solve)(problem), jax.jit(jax.jacfwd(likelihood))(still)
     solution = eqx.tree_at(lambda solution: solution.x, solution, again(still, solution)[0])
     for k, name in enumerate(NAMES):

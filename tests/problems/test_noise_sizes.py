@@ -63,7 +63,7 @@ def estimated(mass, samples, power, sigma, **options):
 
 def best(samples, prior=lambda logs: 0.0):
     """(logarithms of power and sigma, their covariance)."""
-    cost = lambda logs: -log_density(samples, *np.exp(logs)) - prior(logs)  # noqa: E731
+    cost = lambda logs: -log_density(samples, *np.exp(logs)) - prior(logs)
     found = minimize(cost, np.log([0.3, 0.02]), method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-10}).x
     e, bend = 1e-3 * np.eye(2), np.zeros((2, 2))
     for i in range(2):
@@ -86,7 +86,7 @@ def test_they_are_most_likely_and_as_sure_as_the_likelihood_is_curved(mass, samp
 
 
 def test_priors_count_and_bounds_hold(mass, samples):
-    prior = lambda logs: -0.5 * ((logs[0] - np.log(1.0)) / 0.1) ** 2  # noqa: E731
+    prior = lambda logs: -0.5 * ((logs[0] - np.log(1.0)) / 0.1) ** 2
     expected, covariance = best(samples, prior)
     est = estimated(mass, samples, Unknown(1.0, sigma=0.1, log=True), Unknown(0.05))
     assert np.log(float(est.unknowns["disturbance.power"])) == pytest.approx(expected[0], abs=1e-5)
@@ -112,7 +112,7 @@ def test_derivatives_know_that_they_move(mass, samples):
     # At the best sizes the density has no slope, for neighbouring samples too.
     found, covariance = best(samples)
     e, d, at = 1e-3, 1e-4, np.eye(STEPS)[30]
-    cost = lambda logs, change: -log_density(samples + change * at, *np.exp(logs))  # noqa: E731
+    cost = lambda logs, change: -log_density(samples + change * at, *np.exp(logs))
     signs = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
     mixed = [sum(a * b * cost(found + a * e * u, b * d) for a, b in signs) / (4 * e * d) for u in np.eye(2)]
     names = [place.name for place in problem.sizes.places]

@@ -83,7 +83,7 @@ def test_twenty_recordings_of_unequal_length_compile_once(pendulum):
         lengths[0] = 3.1
         return [whole.between(0.0, float(length)) for length in lengths]
 
-    smooth = lambda recordings: fgmbs.smooth(pendulum, recordings, sensors(), INPUTS, start=STARTS[0])  # noqa: E731
+    smooth = lambda recordings: fgmbs.smooth(pendulum, recordings, sensors(), INPUTS, start=STARTS[0])
     first = smooth(parts(0))
     assert first.status == Status.converged and len(set(np.bincount(first.recording))) > 10
     programs = (smoothing.begun, smoothing.improved, smoothing.surveyed, smoothing.concluded)

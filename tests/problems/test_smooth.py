@@ -62,7 +62,7 @@ def solved(mechanism, recording, est, sensors=SENSORS, inputs=POWER):
         at = smoothing.improved(problem, at)
     np.testing.assert_allclose(at.x.steps[: len(est.t)], np.column_stack([state(est), est.forces]), atol=1e-12)
     solution = smoothing.concluded(problem, at, smoothing.surveyed(problem, at))
-    return *solution.model_and_data(problem), at.x, at.look
+    return problem.model(solution.sizes, at.delays), solution.data, at.x, at.look
 
 
 def test_close_to_the_truth(estimate, motion):

@@ -73,6 +73,10 @@ def test_inputs(fourbar, recording, inputs, expected):
         ({"window": 1}, "window: expected an integer of at least 2 time steps, or None; found 1"),
         ({"window": 5}, "window: a fixed-lag smoother needs all sizes of noise; those of 'disturbance' are missing"),
         ({"start": {"x_P9": 1.0}}, "start: there is no coordinate 'x_P9'"),
+        (
+            {"start": {"x_P1": fgmbs.Unknown(1.0)}},
+            "start['x_P1']: expected a number; found Unknown; every start is found",
+        ),
         ({"start": [{}, {}]}, "start: expected one for each of the 1 recordings; found 2"),
         ({"start_sigma": (1.0, -1.0)}, "start_sigma: expected two positive numbers"),
         ({"independent": ("x_P1", "y_P1")}, "independent: expected 1 different coordinates, the degrees of freedom"),
@@ -86,14 +90,14 @@ def test_other_arguments(fourbar, recording, arguments, expected):
 
 
 def test_a_start_that_cannot_be_assembled(fourbar, recording):
-    call = lambda: fgmbs.smooth(fourbar, recording, (ENCODER,), dt=0.01, start={"x_P1": 3.0})  # noqa: E731
+    call = lambda: fgmbs.smooth(fourbar, recording, (ENCODER,), dt=0.01, start={"x_P1": 3.0})
     assert "cannot be assembled" in message(call, fgmbs.AssemblyError)
 
 
 def test_a_mechanism_without_freedom(configs, recording):
     driven = fgmbs.load(configs / "mechanisms" / "driven_crank.yaml")
     body = driven.body_names[0]
-    call = lambda: fgmbs.smooth(driven, recording, (Encoder("enc", body=body, sigma=1.0),), dt=0.01)  # noqa: E731
+    call = lambda: fgmbs.smooth(driven, recording, (Encoder("enc", body=body, sigma=1.0),), dt=0.01)
     assert "no degree of freedom" in message(call, fgmbs.AssemblyError)
 
 
@@ -105,7 +109,7 @@ def test_nothing_observable(fourbar):
     """A camera that looks at a pivot of the ground."""
     recorded = fgmbs.Recording.of(T, {"camera.x": 4.0 + 0 * T, "camera.y": 0 * T})
     camera = Position("camera", point="B", sigma=0.01)
-    call = lambda: fgmbs.smooth(fourbar, recorded, (camera,), (Disturbance(0.1),), dt=0.01, start={"x_P1": 1.0})  # noqa: E731
+    call = lambda: fgmbs.smooth(fourbar, recorded, (camera,), (Disturbance(0.1),), dt=0.01, start={"x_P1": 1.0})
     assert "nothing is observable: what 'camera' read" in message(call)
 
 

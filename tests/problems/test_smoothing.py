@@ -13,6 +13,7 @@ from fgmbs.inputs import Disturbance
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
 
 DT = 0.01
+BEGUN = {"start": {"x_P1": 1.0}, "start_sigma": (0.05, 0.2)}
 SENSORS = (
     Gyroscope("gyro", body="coupler", sigma=0.02, bias=Unknown(0.0, sigma=0.1)),
     Encoder("enc", body="crank", sigma=0.01),
@@ -33,7 +34,7 @@ def recording(fourbar):
 
 @pytest.fixture(scope="module")
 def problem(fourbar, recording):
-    return fgmbs.prepare_smooth(fourbar, recording, SENSORS, (Disturbance(1e-2),), start={"x_P1": 1.0})
+    return fgmbs.prepare_smooth(fourbar, recording, SENSORS, (Disturbance(1e-2),), **BEGUN)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def with_noise(problem, noise):
 def test_it_is_what_smooth_does(fourbar, recording, problem, solve):
     solution = solve(problem)
     motion = fgmbs.finish(problem, solution)
-    other = fgmbs.smooth(fourbar, recording, SENSORS, (Disturbance(1e-2),), start={"x_P1": 1.0})
+    other = fgmbs.smooth(fourbar, recording, SENSORS, (Disturbance(1e-2),), **BEGUN)
     assert motion.status == other.status == Status.converged
     for name in ("q", "dq", "q_std", "ddq", "log_likelihood"):
         np.testing.assert_allclose(getattr(motion, name), getattr(other, name), rtol=1e-9, atol=1e-12, err_msg=name)
@@ -91,10 +92,11 @@ def changed(problem, numbers):
     def of(problem):
         gyro, _, acc = problem.sensors
         values = problem.recording.channels[1].values
-        return gyro.channel.sigma, acc.place.at, problem.free.value, values, problem.start_sigma
+        begun = problem.start_sigma, problem.recording.starts
+        return gyro.channel.sigma, acc.place.at, problem.free.value, values, *begun
 
-    sizes, at, value, values, begun = of(problem)
-    moved = values.at[7].add(sample), begun * (1 + start)
+    sizes, at, value, values, begun, starts = of(problem)
+    moved = values.at[7].add(sample), begun * (1 + start), starts.at[:, 1].add(start)
     problem = eqx.tree_at(of, problem, (sizes + sigma, at + place * jnp.array([1.0, 0.0]), value + prior, *moved))
     mechanism = problem.mechanism
     mechanism = mechanism.with_parameters({"L_coupler": mechanism.parameters["L_coupler"] + length})

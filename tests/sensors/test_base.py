@@ -135,7 +135,7 @@ def test_any_mechanism_with_frames_has_gyroscopes_and_accelerometers():
     gyroscope = Gyroscope("g", body="disc", sigma=1)
     gyroscope.check(table)
     np.testing.assert_allclose(gyroscope.predict(table, reading), 2 * dphi)
-    unit = lambda angle: np.array([np.cos(angle), np.sin(angle)])  # noqa: E731
+    unit = lambda angle: np.array([np.cos(angle), np.sin(angle)])
     position, velocity, acceleration = second_rate(table, reading, lambda q, t: table.body_frame("disc", q, t)[1])
     np.testing.assert_allclose(position, 2 * unit(phi))
     np.testing.assert_allclose(velocity, 2 * dphi * unit(phi + np.pi / 2))

@@ -244,7 +244,7 @@ def test_readings_of_samples_are_those_of_the_motion():
 def test_readings_of_a_pendulum_in_space_know_its_forces():
     """A force along a velocity, by its name, moves what the accelerometer reads."""
     pendulum = spherical_pendulum()
-    side = lambda t: 2.0 * np.sin(3 * t)  # noqa: E731
+    side = lambda t: 2.0 * np.sin(3 * t)
 
     @jax.jit
     def rates(t, x):

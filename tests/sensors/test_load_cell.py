@@ -95,7 +95,7 @@ def test_frames_and_axes(driven, instant):
 
 
 def test_torques(driven, instant):
-    read = lambda **given: Torque("i", sigma=1, **given).predict(driven, instant)  # noqa: E731
+    read = lambda **given: Torque("i", sigma=1, **given).predict(driven, instant)
     np.testing.assert_allclose(read(of="fan"), 7)
     np.testing.assert_allclose(read(of="fan", unit="A", gain=0.5, bias=0.1), 3.6)
     np.testing.assert_allclose(read(of="x_Q", unit="N"), 3)

@@ -317,7 +317,7 @@ def test_derivatives_of_a_mechanism_equal_differences(pendulum, seen):
         gravity = model.mechanism.parameters["gravity.y"] * (1 + numbers[3])
         mechanism = model.mechanism.with_parameters({"gravity.y": gravity}).evaluated()
         moved = (model.free.value.at[0].add(numbers[2]), mechanism)
-        where = lambda model: (model.free.value, model.mechanism)  # noqa: E731
+        where = lambda model: (model.free.value, model.mechanism)
         known = data._replace(samples=(samples._replace(values=values),))
         graph = joint_pendulums(eqx.tree_at(where, model, moved), dts, start, known)
         x = SOLVER.run(start, graph).params

@@ -218,7 +218,7 @@ def test_derivatives_on_a_bound_equal_differences(pendulum):
     @jax.jit
     def final(numbers):
         graph = _within(pendulum, jnp.asarray(LIMIT))
-        where = lambda graph: (graph.factors[0].series, graph.free.upper)  # noqa: E731
+        where = lambda graph: (graph.factors[0].series, graph.free.upper)
         graph = eqx.tree_at(where, graph, (numbers[:T, None], numbers[T:]))
         return _flat(SOLVER.run(start, graph)[0])
 
