@@ -21,6 +21,8 @@ _WITHIN = {"xla_cpu_small_call": "false", "inlineable": "true"}
 """Of what is in it: a call that stays one in there is meant for several threads, which there are not."""
 _LARGEST = 64
 """Size of a matrix above which a matrix library is worth its call."""
+_MOST = 16_000
+"""Operations of a program above which its compilation takes minutes: 4 s for 5 500, 12 for 14 000, 100 for 23 000."""
 _LANES = 32
 """Members of a batch that are computed side by side."""
 _ONE_PLACE = {"scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"}
@@ -47,8 +49,8 @@ def one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     XLA runs a program as a chain of kernels, of about 0.1 µs each, and ten times that when they are out of the cache:
     most of the cost of a step of a small mechanism. Operations of a matrix library become loops (`fgmbs.loops`).
     In a batch the members are computed side by side, in blocks (`fgmbs.lanes`). Where the function is differentiated,
-    needs something else, or runs on another device, it stays what it is. To be used in compiled functions; it must not
-    close over their arrays.
+    needs something else, is too large to be compiled so, or runs on another device, it stays what it is. To be used in
+    compiled functions; it must not close over their arrays.
     """
 
     @wraps(function)
@@ -75,7 +77,7 @@ def _one_kernel(function, args):
 
     program = jax.make_jaxpr(flat)(*leaves)
     out_structure, static = left[0]
-    run = _marked(program) if _is_plain(program.jaxpr) else jaxpr_as_fun(program)
+    run = _marked(program) if _fits(program.jaxpr) else jaxpr_as_fun(program)
     return eqx.combine(jax.tree.unflatten(out_structure, run(*leaves)), static)
 
 
@@ -109,7 +111,7 @@ def _marked(program: ClosedJaxpr) -> Callable[..., list]:
     def _(axis_size, batched, *leaves):
         blocks = jax.make_jaxpr(_for_many(program, batched, axis_size))(*leaves)
         axes = [0 if many else None for many in batched]
-        run = _marked(blocks) if _is_plain(blocks.jaxpr) else jax.vmap(jaxpr_as_fun(program), axes)
+        run = _marked(blocks) if _fits(blocks.jaxpr) else jax.vmap(jaxpr_as_fun(program), axes)
         return run(*leaves), [True] * len(program.out_avals)
 
     return call
@@ -140,6 +142,11 @@ def _for_many(program: ClosedJaxpr, batched: Sequence[bool], size: int) -> Calla
     return run
 
 
+def _fits(jaxpr: Jaxpr) -> bool:
+    """Whether the program can be one machine function, in reasonable time."""
+    return _is_plain(jaxpr) and _operations(jaxpr) <= _MOST
+
+
 def _is_plain(jaxpr: Jaxpr) -> bool:
     """Whether the program needs no library."""
     for equation in jaxpr.eqns:
@@ -165,6 +172,10 @@ def _is_plain(jaxpr: Jaxpr) -> bool:
         if not there or not all(map(_is_plain, _inner(equation))):
             return False
     return True
+
+
+def _operations(jaxpr: Jaxpr) -> int:
+    return sum(1 + sum(map(_operations, _inner(equation))) for equation in jaxpr.eqns)
 
 
 def _reads(jaxpr: Jaxpr, variable: Any) -> bool:

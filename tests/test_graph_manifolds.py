@@ -91,6 +91,7 @@ def test_hessian_is_exact(graph, x):
     np.testing.assert_allclose(H, differences, atol=1e-7 * np.abs(H).max())
 
 
+@pytest.mark.slow
 def test_derivative_of_the_solution(graph, x):
     """With respect to what was seen and to the inertia, against differences of solutions."""
     mechanism = graph.mechanism

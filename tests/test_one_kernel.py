@@ -115,6 +115,16 @@ def test_what_needs_a_library_stays_as_it_is(function, argument):
     np.testing.assert_allclose(program(argument), function(argument), rtol=1e-11)
 
 
+@pytest.mark.parametrize(("most", "marked"), [(100, True), (4, False)])
+def test_what_is_too_large_to_be_compiled_so_stays_as_it_is(monkeypatch, most, marked):
+    def function(a):
+        return jax.lax.fori_loop(0, 3, lambda _, a: jnp.sin(a) + jnp.cos(a), a)
+
+    monkeypatch.setattr("fgmbs.one_kernel._MOST", most)
+    text = jax.jit(one_kernel(function)).lower(jnp.asarray(A)).as_text()
+    assert ('xla_cpu_small_call = "true"' in text) == marked
+
+
 def test_what_is_no_array_passes_through():
     found = jax.jit(lambda x: one_kernel(lambda x, name: {name: x + 1, "kept": None})(x, "y"))(jnp.ones(2))
     assert found["kept"] is None

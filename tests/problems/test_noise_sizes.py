@@ -97,6 +97,7 @@ def test_priors_count_and_bounds_hold(mass, samples):
     assert float(bound.unknowns["enc.sigma"]) == pytest.approx(0.03, rel=1e-15)
 
 
+@pytest.mark.slow
 def test_derivatives_know_that_they_move(mass, samples):
     """Of the estimate by a sample, both sizes being found: as by hand."""
     recording = fgmbs.Recording.of(DT * np.arange(STEPS), {"enc": samples}, units={"enc": "m"})

@@ -60,6 +60,7 @@ def test_steps_so_short_that_positions_round(fourbar, short_run, integrator, dt)
     assert np.max(short.iterations) <= 6
 
 
+@pytest.mark.slow
 def test_independent_coordinates_at_one_millisecond(fourbar_angle, truth):
     """Along one coordinate there is nothing to correct across the constraints: 0.0026 mm where measured."""
     result = simulate(fourbar_angle, 5.0, 1e-3, coordinates="independent", integrator="trapezoidal")
@@ -104,12 +105,12 @@ def test_order_of_convergence(fourbar, truth, short_run, integrator, coordinates
 @pytest.mark.parametrize(
     "options",
     [
-        {"window": 3},
+        pytest.param({"window": 3}, marks=pytest.mark.slow),
         pytest.param({"window": 4}, marks=pytest.mark.slow),
         pytest.param({"window": 6}, marks=pytest.mark.slow),
         {"window": 10},
         {"batch": True},
-        {"window": 5, "batch": True, "linear": "sqrt"},
+        pytest.param({"window": 5, "batch": True, "linear": "sqrt"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -251,6 +251,7 @@ def test_other_recordings_need_no_compilation(fourbar, motion, recording, estima
     assert [program._cached._cache_size() for program in programs] == before
 
 
+@pytest.mark.slow
 def test_several_recordings_have_starts_of_their_own(fourbar, recording, estimate):
     first, second = recording.between(0.0, 0.25), recording.between(0.25, 0.5)
     both = fgmbs.smooth(fourbar, [first, second], SENSORS, POWER, dt=DT, start=[{"x_P1": 1.0}, {"x_P1": 0.98}])
@@ -276,6 +277,7 @@ def test_irregular_samples_between_steps(fourbar, motion, estimate):
     np.testing.assert_allclose(est.fits[0].t, stamps["gyro"], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_calibration_is_found(fourbar, motion):
     """Bias and gain of a gyroscope, lateness of an encoder, beside an accelerometer with a turned axis."""
     true = {"gyro": {"bias": 0.3}, "enc": {"delay": 0.007}, "acc": {"misalignment": 0.05}}

@@ -46,6 +46,7 @@ def test_hybrid_dynamics_takes_it(pendulum):
     np.testing.assert_allclose(driven.q, free.q, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_state_estimation_takes_it(swing):
     """A recording without noise: the same estimate up to the truncation error of a rule of second order."""
     sensors = (Position("cam", point="tip", sigma=1e-3), Gyroscope("gyro", body="rod", sigma=0.01))

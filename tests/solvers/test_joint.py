@@ -242,6 +242,7 @@ def solve_pendulums(model, dts, x, data):
     return SOLVER.run(x, joint_pendulums(model, dts, x, data))
 
 
+@pytest.mark.slow
 def test_recordings_of_a_mechanism_are_solved_as_scipy_does_all_at_once(pendulums):
     """Rows from the graphs of the single recordings, along moves of their steps on the constraints."""
     model, dts, data, steps = pendulums
