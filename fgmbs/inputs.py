@@ -5,6 +5,7 @@ Sizes of unknown forces that are not given, or are `Unknown`, are found from the
 
 import abc
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -233,7 +234,7 @@ def _positive(name: str, argument: str, value: Numbers) -> Array:
     return _number(name, argument, value, positive=True)
 
 
-def _number(name: str, argument: str, value: Numbers, *, positive: bool = False) -> Array:
+def _number(name: str, argument: str, value: Any, *, positive: bool = False) -> Array:
     try:
         if is_unknown(value):
             raise ArgumentError(

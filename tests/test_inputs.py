@@ -6,7 +6,7 @@ import pytest
 
 from fgmbs import Unknown, load
 from fgmbs.errors import ArgumentError
-from fgmbs.inputs import Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise
+from fgmbs.inputs import Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, _number
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_a_disturbance_acts_on_every_mechanism(fourbar):
         (lambda: RandomWalk("a", sigma0=float("inf")), "input 'a': sigma0: expected finite numbers; found inf"),
         (lambda: GaussMarkov("a", time_constant=0), "input 'a': time_constant: expected a positive number; found 0"),
         (
-            lambda: Command("a", "i", delay=Unknown()),
+            lambda: _number("a", "delay", Unknown()),
             "input 'a': delay: expected a number; found Unknown, which power, density, rate, sigma and gain may be",
         ),
         (lambda: Command("a", "i", gain=float("nan")), "input 'a': gain: expected finite numbers; found nan"),

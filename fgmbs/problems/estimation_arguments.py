@@ -163,7 +163,7 @@ def _refuse_unknown(given: Mapping[str, Any] | None, argument: str) -> None:
             )
 
 
-def _for_each(given: Any, recordings: int, argument: str) -> tuple[Mapping[str, float] | None, ...]:
+def _for_each(given: Any, recordings: int, argument: str) -> tuple[Mapping[str, Any] | None, ...]:
     if given is None or isinstance(given, Mapping):
         return (given,) * recordings
     if len(given) != recordings:

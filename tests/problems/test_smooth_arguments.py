@@ -5,6 +5,7 @@ import pytest
 
 import fgmbs
 from fgmbs.inputs import Command, Disturbance, RandomWalk, WhiteNoise
+from fgmbs.problems.estimation_arguments import checked_start
 from fgmbs.sensors import Encoder, Gyroscope, Position
 
 T = np.arange(100) * 0.01
@@ -73,10 +74,6 @@ def test_inputs(fourbar, recording, inputs, expected):
         ({"window": 1}, "window: expected an integer of at least 2 time steps, or None; found 1"),
         ({"window": 5}, "window: a fixed-lag smoother needs all sizes of noise; those of 'disturbance' are missing"),
         ({"start": {"x_P9": 1.0}}, "start: there is no coordinate 'x_P9'"),
-        (
-            {"start": {"x_P1": fgmbs.Unknown(1.0)}},
-            "start['x_P1']: expected a number; found Unknown; every start is found",
-        ),
         ({"start": [{}, {}]}, "start: expected one for each of the 1 recordings; found 2"),
         ({"start_sigma": (1.0, -1.0)}, "start_sigma: expected two positive numbers"),
         ({"independent": ("x_P1", "y_P1")}, "independent: expected 1 different coordinates, the degrees of freedom"),
@@ -87,6 +84,15 @@ def test_inputs(fourbar, recording, inputs, expected):
 def test_other_arguments(fourbar, recording, arguments, expected):
     call = {"dt": 0.01} | arguments
     assert expected in message(lambda: fgmbs.smooth(fourbar, recording, (ENCODER,), **call))
+
+
+def test_a_start_is_unknown_anyway(fourbar):
+    for given, name in (({"x_P1": fgmbs.Unknown(1.0)}, "start"), ({"y_P1": fgmbs.Unknown()}, "start_velocities")):
+        starts = {"start": None, "start_velocities": None} | {name: given}
+        found = message(lambda starts=starts: checked_start(fourbar, 1, (), 1, **starts, sigma=None))
+        assert found.startswith(
+            f"{name}[{next(iter(given))!r}]: expected a number; found Unknown; every start is found"
+        )
 
 
 def test_a_start_that_cannot_be_assembled(fourbar, recording):
