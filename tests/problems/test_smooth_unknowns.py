@@ -47,7 +47,7 @@ SENSORS = (
     Gyroscope("gyro", body="coupler", sigma=1e-2, bias=Unknown(sigma=1.0)),
     Accelerometer("acc", body="rocker", at=(0.5, 0.1), sigma=1e-2),
 )
-TRUE_BIAS = 0.2
+TRUE_BIAS, LEAST = 0.2, 2e-3
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +62,15 @@ def recording(true):
 
 
 @pytest.fixture(scope="module")
-def unknown_place():
-    """The sensors, the place of one of them unknown, too."""
-    return (*SENSORS[:2], Accelerometer("acc", body="rocker", at=Unknown((0.45, 0.15)), sigma=1e-2))
-
-
-@pytest.fixture(scope="module")
-def arguments(true, recording, unknown_place):
-    return true.with_parameters(GUESS), recording, unknown_place, (Disturbance(POWER),)
+def arguments(true, recording):
+    """The place of a sensor is unknown, too, and the noise of another, of which there is none: its least size."""
+    noise = Unknown(1e-2, lower=LEAST)
+    sensors = (
+        SENSORS[0],
+        Gyroscope("gyro", body="coupler", sigma=noise, bias=Unknown(sigma=1.0)),
+        Accelerometer("acc", body="rocker", at=Unknown((0.45, 0.15)), sigma=1e-2),
+    )
+    return true.with_parameters(GUESS), recording, sensors, (Disturbance(POWER),)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,8 @@ def estimate(arguments):
 def test_all_are_found_together(true, estimate):
     assert estimate.status == Status.converged
     truth = {name: true.parameters[name] for name in GUESS} | {"gyro.bias": TRUE_BIAS, "acc.at": np.array([0.5, 0.1])}
-    assert estimate.unknowns.keys() == truth.keys()
+    assert estimate.unknowns.keys() == truth.keys() | {"gyro.sigma"}
+    assert float(estimate.unknowns["gyro.sigma"]) == float(estimate.sensors[1].sigma) == pytest.approx(LEAST, rel=1e-14)
     for name, value in truth.items():
         np.testing.assert_allclose(np.squeeze(estimate.unknowns[name]), value, rtol=1e-6, atol=1e-6, err_msg=name)
         assert np.all(estimate.unknowns_std[name] > 0)
@@ -96,7 +98,9 @@ def test_constraints_hold_exactly(estimate):
 def test_standard_deviations_are_those_of_the_dense_system(arguments, estimate):
     """Rows by differentiation of all residuals along the solver's own moves, lengths and anchors included."""
     problem = fgmbs.prepare_smooth(*arguments)
-    model, data = modelled(problem, nominal_delays(problem.sensors), jnp.zeros(8))
+    delays = nominal_delays(problem.sensors)
+    _, data = modelled(problem, delays, jnp.zeros(8))
+    model = problem.model(jnp.log(jnp.ravel(estimate.unknowns["gyro.sigma"])), delays)
     T, total = len(estimate.t), data.times.shape[0]
     steps = jnp.concatenate([estimate.q, estimate.dq], axis=1)
     steps = jnp.concatenate([steps, jnp.broadcast_to(steps[-1], (total - T, steps.shape[1]))])
