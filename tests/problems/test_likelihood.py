@@ -75,6 +75,7 @@ def changed(problem, numbers):
 NAMES = ("power", "sigma of a sensor", "length", "mass", "sigma of a prior", "sample")
 
 
+@pytest.mark.slow
 def test_derivatives_equal_differences_of_solutions(problem):
     """Total ones: the estimate, its weights and its covariance move along."""
 
