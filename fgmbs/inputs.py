@@ -201,7 +201,7 @@ def commands(inputs: Sequence[AbstractInput]) -> tuple[Command, ...]:
 
 def gains_of(inputs: Sequence[AbstractInput], unknowns: Mapping[str, Array]) -> Float[Array, " nc"]:
     """Force per unit of each command, some of them `Unknown` and found."""
-    return jnp.stack([jnp.zeros(()), *(unknowns.get(f"{c.name}.gain", c.gain) for c in commands(inputs))])[1:]
+    return jnp.asarray([unknowns.get(f"{c.name}.gain", c.gain) for c in commands(inputs)], dtype=float)
 
 
 def check_target(mechanism: AbstractMechanism, name: str, argument: str) -> None:

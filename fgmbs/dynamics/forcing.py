@@ -40,7 +40,7 @@ class Forcing(eqx.Module):
     def applied(
         self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar, u: Float[Array, " nu"], c: Float[Array, " nc"]
     ) -> Velocities:
-        """Generalized forces of u and c."""
+        """Generalized forces of u and c [N, N·m]."""
         directions = force_directions(mechanism, q, t, self.unknown + self.known)
         return directions @ self.forces(u, c)
 

@@ -155,21 +155,21 @@ def commands(recording: Recording, inputs: Sequence[Command], steps: Grid) -> np
     A held command that jumps within an interval counts with its mean over the interval: its impulse is right.
     """
     times = steps.times
-    forces = np.zeros((steps.steps, 2, len(inputs)))
+    signals = np.zeros((steps.steps, 2, len(inputs)))
     for k, command in enumerate(inputs):
         signal = recording[command.column]
         t = signal.t + float(command.delay)
         if command.hold == "linear":
             value = np.interp(times, t, signal.values)
-            forces[:, 1, k], forces[1:, 0, k], forces[0, 0, k] = value, value[:-1], value[0]
+            signals[:, 1, k], signals[1:, 0, k], signals[0, 0, k] = value, value[:-1], value[0]
         else:
             impulse = np.concatenate([[0.0], np.cumsum(signal.values[:-1] * np.diff(t))])
             since = np.clip(np.searchsorted(t, times, side="right") - 1, 0, None)
             total = impulse[since] + signal.values[since] * (times - t[since])
             mean = np.diff(total) / steps.dt
-            forces[1:, :, k] = mean[:, None]
-            forces[0, :, k] = signal.values[since[0]]
-    return forces
+            signals[1:, :, k] = mean[:, None]
+            signals[0, :, k] = signal.values[since[0]]
+    return signals
 
 
 def padded(size: int) -> int:

@@ -35,7 +35,7 @@ from fgmbs.sensors.base import AbstractSensor
 
 Sample: TypeAlias = Float[Array, " numbers"] | Float[np.ndarray, " numbers"]
 """What came in since the last step: of every sensor the values and times of its slots, nan for what did not come; then
-the known forces at both ends of the interval. One array, because every array that is handed over costs time."""
+the signals of the commands at both ends of the interval. One array: every array that is handed over costs time."""
 
 
 @jax.tree_util.register_dataclass
@@ -176,9 +176,9 @@ class OnlineEstimator:
         (begin,) = checked_start(model.mechanism, model.chart.dof, model.inputs, 1, *given)
         return self.begin(begin.x, begin.sigma, finite_number(t, "t"), np.zeros(len(model.commands)))
 
-    def begin(self, x, sigma, t: float, forces) -> OnlineState:
-        """The state before the first step, near x with these standard deviations, under these known forces."""
-        return OnlineState(self._programs.begin(self._numbers, x, sigma, jnp.asarray(t, dtype=float), forces))
+    def begin(self, x, sigma, t: float, commands) -> OnlineState:
+        """The state before the first step, near x with these standard deviations, at these signals of the commands."""
+        return OnlineState(self._programs.begin(self._numbers, x, sigma, jnp.asarray(t, dtype=float), commands))
 
     def sample(
         self,

@@ -22,7 +22,7 @@ class Programs:
     """The compiled functions of all estimators of one structure; all of flat arrays.
 
     Attributes:
-        begin: (model, start value, its standard deviations, time, known forces) → state.
+        begin: (model, start value, its standard deviations, time, signals of the commands) → state.
         step: (model, state, sample) → (state, estimate).
         layout: Parts of an estimate.
     """
@@ -44,12 +44,12 @@ class Programs:
         shapes |= dict(status=(), unused=()) | (dict(covariances=(W, nl, nl)) if self.covariances else {})
         return state, tuple(shapes.items())
 
-    def _first(self, model: EstimationModel, x, sigma, t, forces):
-        blank = _blank(model, self.slots, t, jnp.broadcast_to(forces, (2, len(model.commands))))
+    def _first(self, model: EstimationModel, x, sigma, t, commands):
+        blank = _blank(model, self.slots, t, jnp.broadcast_to(commands, (2, len(model.commands))))
         return begin(model, self.window, x, blank), jnp.broadcast_to(1 / sigma, (model.local_size,))
 
-    def _begin(self, numbers, x, sigma, t, forces):
-        return flat(self._first(unflat(self.pattern, numbers), x, sigma, t, forces))
+    def _begin(self, numbers, x, sigma, t, commands):
+        return flat(self._first(unflat(self.pattern, numbers), x, sigma, t, commands))
 
     def _step(self, numbers, state, sample):
         state, parts = self._advance(unflat(self.pattern, numbers), unflat(self.state, state), sample)
@@ -57,9 +57,9 @@ class Programs:
 
     def _advance(self, model: EstimationModel, state, sample):
         window, weights = state
-        read, forces = _cut(model, self.slots, sample)
+        read, commands = _cut(model, self.slots, sample)
         t, first = window.rows.times[-1] + model.dt, window.taken == 0
-        newest = _blank(model, self.slots, t, forces)._replace(
+        newest = _blank(model, self.slots, t, commands)._replace(
             linked=jnp.where(first, 0.0, 1.0), prior=window.steps[-1], prior_weights=jnp.where(first, weights, 0.0)
         )
         window, newest, unused = _placed(model, window, newest, read)
@@ -69,7 +69,7 @@ class Programs:
         n, nv = model.mechanism.n, model.mechanism.nv
         E = model.tangents(x, theta, t)
         cov = cov[: E.shape[1], : E.shape[1]]
-        ddq, ddq_tangents = model.along(theta, x, E, lambda model, x: model.accelerations(x, t, forces[1])[0])
+        ddq, ddq_tangents = model.along(theta, x, E, lambda model, x: model.accelerations(x, t, commands[1])[0])
         std = _std(E, cov)
         parts = dict(
             t=t,
@@ -95,13 +95,13 @@ programs = lru_cache(maxsize=64)(Programs)
 """The functions of a structure; compiled once."""
 
 
-def _blank(model: EstimationModel, slots: int, t, forces) -> StepData:
+def _blank(model: EstimationModel, slots: int, t, commands) -> StepData:
     """A step of which nothing was read."""
     samples = tuple(
         Samples(jnp.zeros((slots, sensor.rows)), jnp.ones(slots), jnp.zeros((slots, sensor.rows)))
         for sensor in model.sensors
     )
-    return StepData(t, jnp.ones(()), jnp.zeros(model.step_size), jnp.zeros(model.local_size), forces, samples)
+    return StepData(t, jnp.ones(()), jnp.zeros(model.step_size), jnp.zeros(model.local_size), commands, samples)
 
 
 def _std(J, cov):
@@ -109,7 +109,7 @@ def _std(J, cov):
 
 
 def _cut(model: EstimationModel, slots: int, sample: Float[Array, " numbers"]):
-    """(values and times of every sensor, known forces) of a sample."""
+    """(values and times of every sensor, signals of the commands) of a sample."""
     parts, start = [], 0
     for sensor in model.sensors:
         size = slots * (sensor.rows + 1)

@@ -4,14 +4,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pushed_mass
 import pytest
+from pushed_mass import MASS
 
 import fgmbs
 from fgmbs import ArgumentError, Unknown
 from fgmbs.inputs import Command, Disturbance
 from fgmbs.sensors import Accelerometer, Encoder
 
-DT, STEPS, MASS, POWER, SIGMA = 0.02, 121, 2.0, 0.3, 0.02
+DT, STEPS, POWER, SIGMA = 0.02, 121, 0.3, 0.02
 START, SPEED, BEGUN = 1.2, 1.0, (0.3, 0.5)
 GAIN, PRIOR = 1.7, (0.5, 3.0)
 VOLTS = np.where(np.arange(STEPS) % 40 < 20, 2.0, -1.0) + 0.01 * np.arange(STEPS)
@@ -19,16 +21,12 @@ VOLTS = np.where(np.arange(STEPS) % 40 < 20, 2.0, -1.0) + 0.01 * np.arange(STEPS
 
 @pytest.fixture(scope="module")
 def mass():
-    """A mass of 2 kg on a line."""
-    return fgmbs.load("configs/mechanisms/spring_mass_damper.yaml").with_parameters({"k": 0.0, "c": 0.0})
-
-
-F = np.array([[1, DT], [0, 1]])
+    return pushed_mass.mass()
 
 
 def response():
     """Positions by a unit of gain: the volts are held from step to step."""
-    x, places = np.zeros(2), [0.0]
+    (F, _), x, places = pushed_mass.step(POWER, DT), np.zeros(2), [0.0]
     for volts in VOLTS[:-1]:
         x = F @ x + np.array([DT**2 / 2, DT]) * volts / MASS
         places.append(x[0])
@@ -37,17 +35,7 @@ def response():
 
 def spread():
     """(mean, covariance) of all samples without the command."""
-    density = 2 * POWER / MASS
-    Q = density * np.array([[DT**3 / 3, DT**2 / 2], [DT**2 / 2, DT]])
-    mean, cov = [np.array([START, SPEED])], [np.diag(np.square(BEGUN))]
-    for _ in range(STEPS - 1):
-        mean.append(F @ mean[-1])
-        cov.append(F @ cov[-1] @ F.T + Q)
-    k = np.arange(STEPS)
-    first, later = np.minimum.outer(k, k), np.maximum.outer(k, k)
-    own, cross = np.array(cov)[:, 0, 0], np.array(cov)[:, 0, 1]
-    places = own[first] + DT * (later - first) * cross[first]
-    return np.array(mean)[:, 0], places + SIGMA**2 * np.eye(STEPS)
+    return pushed_mass.distribution(POWER, SIGMA, DT, STEPS, (START, SPEED), BEGUN)
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +110,23 @@ def test_pins_and_sensors_depend_on_it(configs):
     est = fgmbs.smooth(pendulum, recording, sensors, (Disturbance(1e-6), drive), dt=0.01, start={})
     gain, std = float(est.unknowns["drive.gain"]), float(est.unknowns_std["drive.gain"])
     assert gain == pytest.approx(2.5, rel=1e-4)
-    # The force on the pin at a known motion: by differences of the gain.
-    _, bands = est.joint_forces()
-    assert np.all(np.isfinite(bands)) and np.max(bands) > 0.1 * std * np.max(np.abs(push))
+    # Forces on the pin and their bands, by differences along the steps and θ.
+    k, e, n = 60, 1e-6, pendulum.n
+    x, E = jnp.concatenate([est.q[k], est.dq[k]]), est.tangents[k]
+    along = fgmbs.dynamics.forcing.force_directions(pendulum, est.q[k], est.t[k], ("x_tip",))
+
+    def pins(x, gain):
+        ddq, lambda_ = fgmbs.acceleration(pendulum, x[:n], x[n:], est.t[k], along @ jnp.array([gain * push[k]]))
+        return pendulum.joint_forces(x[:n], x[n:], ddq, lambda_, est.t[k])
+
+    found, bands = est.joint_forces()
+    np.testing.assert_allclose(found[k], pins(x, gain), rtol=1e-9)
+    by_gain = np.eye(E.shape[1])[-1]  # θ stands behind the local coordinates
+    ends = [[pins(x + s * e * one, gain + s * e * g) for s in (1, -1)] for one, g in zip(E.T, by_gain, strict=True)]
+    J = np.stack([(ahead - behind) / (2 * e) for ahead, behind in ends], axis=-1)
+    expected = np.sqrt(np.einsum("pia,ab,pib->pi", J, est.local_covariance[k], J))
+    np.testing.assert_allclose(bands[k], expected, rtol=1e-5, atol=1e-11)
+    assert np.max(expected) > std * abs(push[k]) * 0.1  # and the gain has its part
 
 
 def test_what_cannot_be_meant(mass, recording):

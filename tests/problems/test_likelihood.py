@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pushed_mass
 import pytest
 from scipy.stats import multivariate_normal
 
@@ -20,7 +21,7 @@ DT = 0.01
 
 def test_of_a_linear_mechanism_it_is_the_density_of_the_samples():
     """A mass without spring and damper, pushed by white noise: position and velocity at all steps by hand."""
-    mass = fgmbs.load("configs/mechanisms/spring_mass_damper.yaml").with_parameters({"k": 0.0, "c": 0.0})
+    mass = pushed_mass.mass()
     start, speed, sigma0, sigma, power = 1.2, 1.0, (0.3, 0.5), 0.02, 0.3
     motion = fgmbs.simulate(mass, 0.2, DT, start={"x_left": 1.3}, start_velocities={"x_left": speed})
     sensor = Encoder("enc", of="x_left", unit="m", sigma=sigma)
@@ -28,17 +29,8 @@ def test_of_a_linear_mechanism_it_is_the_density_of_the_samples():
     begun = {"start": {"x_left": start}, "start_velocities": {"x_left": speed}, "start_sigma": sigma0}
     est = fgmbs.smooth(mass, recording, (sensor,), (Disturbance(power),), **begun)
 
-    steps, S = len(est.t), 2 * power / 2.0
-    F, Q = np.array([[1, DT], [0, 1]]), S * np.array([[DT**3 / 3, DT**2 / 2], [DT**2 / 2, DT]])
-    mean, cov = [np.array([start, speed])], [np.diag(np.square(sigma0))]
-    for _ in range(steps - 1):
-        mean.append(F @ mean[-1])
-        cov.append(F @ cov[-1] @ F.T + Q)
-    places = np.array([[(cov[min(i, j)] @ np.linalg.matrix_power(F, abs(i - j)).T)[0, 0] for j in range(steps)]
-                       for i in range(steps)])  # fmt: skip
-    exact = multivariate_normal(np.array(mean)[:, 0], places + sigma**2 * np.eye(steps)).logpdf(
-        np.ravel(recording["enc"].values)
-    )
+    mean, cov = pushed_mass.distribution(power, sigma, DT, len(est.t), (start, speed), sigma0)
+    exact = multivariate_normal(mean, cov).logpdf(np.ravel(recording["enc"].values))
     assert float(est.log_likelihood) == pytest.approx(exact, abs=1e-6)
 
 

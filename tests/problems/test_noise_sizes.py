@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pushed_mass
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
@@ -20,13 +21,12 @@ NAMES = ("disturbance.power", "enc.sigma")
 
 @pytest.fixture(scope="module")
 def mass():
-    """A mass of 2 kg on a line, pushed by white noise."""
-    return fgmbs.load("configs/mechanisms/spring_mass_damper.yaml").with_parameters({"k": 0.0, "c": 0.0})
+    return pushed_mass.mass()
 
 
 @pytest.fixture(scope="module")
 def samples():
-    rng, (F, Q) = np.random.default_rng(5), step(TRUE["power"])
+    rng, (F, Q) = np.random.default_rng(5), pushed_mass.step(TRUE["power"], DT)
     x, read = np.array([1.3, 1.0]), []
     for _ in range(STEPS):
         read.append(x[0] + TRUE["sigma"] * rng.standard_normal())
@@ -34,24 +34,10 @@ def samples():
     return np.array(read)
 
 
-def step(power):
-    density = 2 * power / 2.0
-    return np.array([[1, DT], [0, 1]]), density * np.array([[DT**3 / 3, DT**2 / 2], [DT**2 / 2, DT]])
-
-
 def log_density(samples, power, sigma):
     """Of all samples, by hand."""
-    F, Q = step(power)
-    mean, cov = [np.array([START, SPEED])], [np.diag(np.square(BEGUN))]
-    for _ in range(STEPS - 1):
-        mean.append(F @ mean[-1])
-        cov.append(F @ cov[-1] @ F.T + Q)
-    # cov(x_i, x_j) of positions, i before j: that of step i, and DT (j − i) times that of its position and velocity.
-    k = np.arange(STEPS)
-    first, later = np.minimum.outer(k, k), np.maximum.outer(k, k)
-    own, cross = np.array(cov)[:, 0, 0], np.array(cov)[:, 0, 1]
-    places = own[first] + DT * (later - first) * cross[first]
-    return multivariate_normal(np.array(mean)[:, 0], places + sigma**2 * np.eye(STEPS)).logpdf(samples)
+    mean, cov = pushed_mass.distribution(power, sigma, DT, STEPS, (START, SPEED), BEGUN)
+    return multivariate_normal(mean, cov).logpdf(samples)
 
 
 def estimated(mass, samples, power, sigma, **options):
