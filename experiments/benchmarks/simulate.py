@@ -27,7 +27,7 @@ from fourbar import KINDS, MECHANISMS, median_seconds, truth  # noqa: E402
 
 import fgmbs  # noqa: E402
 from fgmbs.dynamics.transitions import TRANSITIONS  # noqa: E402
-from fgmbs.problems.marching import Outside, march  # noqa: E402
+from fgmbs.problems.marching import InChunks, Outside, march  # noqa: E402
 
 DURATION = 5.0
 RUNS = {"hermite_simpson": (5, 10, 20, 40), "trapezoidal": (1, 2, 5, 10)}
@@ -56,7 +56,7 @@ def marched(mechanism, rule: str, dt: float, steps: int, repeats: int) -> tuple[
     dq, zero = jnp.zeros(mechanism.nv), jnp.zeros(())
 
     def run():
-        done, _ = march(mechanism, TRANSITIONS[rule], Outside(), q, dq, zero, jnp.asarray(dt), steps, False, None)
+        done, _ = march(mechanism, TRANSITIONS[rule], Outside(), q, dq, zero, jnp.asarray(dt), steps, InChunks(None))
         return done.steps.q
 
     return np.asarray(run()), median_seconds(run, repeats) / steps
@@ -110,7 +110,7 @@ def batched(mechanism, members: int, repeats: int, steps: int = 512, dt: float =
 
     def one(mass):
         heavier = mechanism.with_parameters({"coupler.mass": mass})
-        return march(heavier, rule, Outside(), q, dq, zero, jnp.asarray(dt), steps, True, None)[0].steps.q[-1]
+        return march(heavier, rule, Outside(), q, dq, zero, jnp.asarray(dt), steps)[0].steps.q[-1]
 
     run, masses = jax.jit(jax.vmap(one)), jnp.linspace(1.5, 2.5, members)
     jax.block_until_ready(run(masses))

@@ -139,8 +139,11 @@ class MotionChart(eqx.Module):
     ) -> Float[Array, "local tangent"]:
         """C with δ = C (y ⊟ x) for a neighbour y of x, y ⊟ x of size 2·nv + nu: the selection of (z, ż, u)."""
         q, _, u = _split(mechanism, x)
-        B = self.selection(mechanism, q, t)
-        return jax.scipy.linalg.block_diag(B, B, jnp.eye(u.shape[0], dtype=x.dtype))
+        return self.widened(self.selection(mechanism, q, t), u.shape[0])
+
+    def widened(self, B: Float[Array, "dof nv"], nu: int) -> Float[Array, "local tangent"]:
+        """C of `coordinates`, of a selection B and nu unknown forces."""
+        return jax.scipy.linalg.block_diag(B, B, jnp.eye(nu, dtype=B.dtype))
 
     def _maps(self, mechanism, q, t, B=None):
         """(B, R, S): R moves along the constraints, B R = 1, J R = 0; S leads back to them, B S = 0, J S = 1."""

@@ -4,13 +4,10 @@ Positions of all coordinates are followed along the branch of the first sample; 
 linear at each sample.
 """
 
-from collections.abc import Mapping
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
 
 from fgmbs.dynamics.drive import least_effort
 from fgmbs.dynamics.forcing import force_directions
@@ -22,75 +19,82 @@ from fgmbs.kinematics.tracking import Tracked, implicit_pose, implicit_poses, wa
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.desired import DesiredMotion
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
-from fgmbs.problems.first_pose import first_pose, out_of_reach
+from fgmbs.problems.first_pose import check_first_pose, first_pose, out_of_reach
 from fgmbs.problems.marching import Outside
 from fgmbs.problems.motors import Motor
+from fgmbs.problems.solving import finish, solve
 from fgmbs.tracing import is_traced, repeat, where_needed
+from fgmbs.typing import Coordinates
 
 _IDLE = 1e-9
 """Share of an actuator's force that does work, below which it counts as none."""
 
 
-def determined_motion(
-    mechanism: AbstractMechanism,
-    motors: tuple[Motor, ...],
-    outside: Outside,
-    wanted: DesiredMotion,
-    start: Mapping[str, float] | None,
-    covariance: bool = False,
-    throw: bool = True,
-) -> DrivenMotion:
-    """The motion and the forces of the motors, where the desired coordinates leave no freedom.
+class TrackingProblem(eqx.Module):
+    """A desired motion that leaves no freedom, and the motors that are to make it; as `inverse_dynamics` solves it."""
 
-    Args:
-        mechanism: The mechanism.
-        motors: All motors, in the order of the result.
-        outside: Those of known force, and the drive of those of unknown force.
-        wanted: The desired motion.
-        start: Coordinates near which the first sample is assembled [m, rad].
-        covariance: Also compute the covariance of the forces.
-        throw: Raise an error if the motion cannot be made.
-
-    Raises:
-        ArgumentError: A motor cannot act on the motion.
-        AssemblyError: The mechanism cannot be assembled with the first sample.
-        SolveError: The motion is out of reach, or impossible with these motors.
-    """
-    result, reached, influence = staged_motion(mechanism, motors, outside, wanted, start, covariance)
-    if is_traced(result):
-        return result
-    _refuse_idle(outside.drive.motors, influence)
-    if throw and not reached.all():
-        raise SolveError(_beyond(mechanism, wanted, result, reached), result)
-    if throw:
-        result.check()
-    return result
+    mechanism: AbstractMechanism
+    motors: tuple[Motor, ...] = eqx.field(static=True)
+    """All motors, in the order of the result."""
+    outside: Outside
+    """Those of known force, and the drive of those of unknown force."""
+    wanted: DesiredMotion
+    guess: Coordinates | None
+    """Near which the first sample is assembled; on the branch as drawn where it is None [m, rad]."""
+    covariance: bool = eqx.field(static=True, default=False)
+    """Also compute the covariance of the forces."""
 
 
-def staged_motion(
-    mechanism: AbstractMechanism,
-    motors: tuple[Motor, ...],
-    outside: Outside,
-    wanted: DesiredMotion,
-    start: Mapping[str, float] | None,
-    covariance: bool = False,
-) -> tuple[DrivenMotion, Bool[Array, " steps"], Float[Array, " nu"]]:
-    """(result, which samples were reached, how much each unknown force can do), nothing refused.
+@solve.register(TrackingProblem)
+def tracked_motion(problem: TrackingProblem) -> DrivenMotion:
+    """The motion and the forces of the motors.
 
     Where the desired coordinates leave freedom, it moves as little as it can: a start for weighted tracking.
     """
-    tracked = _followed(mechanism, wanted, start)
-    return _solve(mechanism, motors, outside, wanted, tracked, covariance)
+    mechanism, wanted = problem.mechanism, problem.wanted
+    tracked = _followed(mechanism, wanted, problem.guess)
+    return _forces(mechanism, problem.motors, problem.outside, wanted, tracked, problem.covariance)
 
 
-def _followed(mechanism: AbstractMechanism, wanted: DesiredMotion, start: Mapping[str, float] | None) -> Tracked:
+@finish.register(TrackingProblem)
+def _finish(problem: TrackingProblem, motion: DrivenMotion, *, throw: bool = True) -> DrivenMotion:
+    if is_traced(motion):
+        return motion
+    wanted, reached = problem.wanted, np.asarray(motion.step_status == Status.converged)
+    if throw and motion.t.ndim == 1 and not reached[0]:
+        check_first_pose(problem.mechanism, wanted.followed, wanted.y[0], wanted.start, problem.guess)
+    _refuse_idle(problem.outside.drive.motors, motion.influence)
+    if throw and motion.t.ndim == 1 and not reached.all():
+        raise SolveError(_beyond(problem.mechanism, wanted, motion, int(np.argmin(reached))), motion)
+    if throw:
+        motion.check()
+    return motion
+
+
+def _beyond(mechanism, wanted: DesiredMotion, motion: DrivenMotion, k: int) -> str:
+    """How far the desired sample k is out of reach, the first that is."""
+    distance = out_of_reach(mechanism, motion.q[k], wanted.t[k], wanted.followed, wanted.y[k])
+    names = ", ".join(f"{name} = {float(y):.6g}" for name, y in zip(motion.desired_names, wanted.y[k], strict=True))
+    if distance > 1e-6:
+        return (
+            f"the desired motion leaves what the mechanism can reach at sample {k}, t = {float(wanted.t[k]):.6g} s, by "
+            f"{distance:.4g} (m for lengths, rad for angles): {names}; the samples before are in the result"
+        )
+    return (
+        f"the desired motion cannot be followed to sample {k}, t = {float(wanted.t[k]):.6g} s, {names}, on the branch "
+        "of the first sample: a singular pose (dead point) lies there, or samples are far apart; those before are in "
+        "the result"
+    )
+
+
+def _followed(mechanism: AbstractMechanism, wanted: DesiredMotion, guess: Coordinates | None) -> Tracked:
     """The way from the drawing, if it is assembled so and there is one; else from the pose of the first sample."""
     t0, drawn = wanted.start, jax.lax.stop_gradient(mechanism.reference)
     closed = unit_rows(mechanism, drawn, jnp.asarray(t0, drawn.dtype))[0]
 
     def attempt(state):
         k, _ = state
-        q0 = where_needed(k > 0, lambda: first_pose(mechanism, wanted.followed, wanted.y[0], t0, start), drawn)
+        q0 = where_needed(k > 0, lambda: first_pose(mechanism, wanted.followed, wanted.y[0], t0, guess)[0], drawn)
         return k + 1, _walk(mechanism, q0, wanted, (k > 0) | closed)
 
     def more(state):
@@ -99,7 +103,7 @@ def _followed(mechanism: AbstractMechanism, wanted: DesiredMotion, start: Mappin
 
     T = wanted.t.shape[0]
     nothing = Tracked(jnp.zeros((T, mechanism.n), drawn.dtype), jnp.zeros(T, bool), jnp.zeros(T, int))
-    return repeat(more, attempt, (jnp.asarray(1 if start else 0), nothing))[1]
+    return repeat(more, attempt, (jnp.asarray(0 if guess is None else 1), nothing))[1]
 
 
 @eqx.filter_jit
@@ -108,8 +112,8 @@ def _walk(mechanism, q0, wanted: DesiredMotion, needed) -> Tracked:
 
 
 @eqx.filter_jit
-def _solve(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: DesiredMotion, tracked: Tracked, covariance):
-    """(result, which samples were reached, how much each unknown force can do)."""
+def _forces(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: DesiredMotion, tracked: Tracked, cov: bool):
+    """The motion of these poses, and its forces."""
     mechanism, t, followed = prepared(mechanism), wanted.t, wanted.followed
     q, commands = implicit_poses(mechanism, tracked, t, followed, wanted.y).q, outside.known(t).commands
     dq, ddq, found, lambda_, load, missing, influence = jax.vmap(
@@ -118,7 +122,7 @@ def _solve(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: Desir
     driven = jnp.max(jnp.abs(missing)) <= MISSING * (jnp.max(load) + jnp.finfo(q.dtype).tiny)
     status = Status.where(driven, Status.converged, Status.not_driven)
     status = Status.where(jnp.all(tracked.reached), status, Status.out_of_reach)
-    result = driven_motion(
+    return driven_motion(
         mechanism,
         motors,
         t,
@@ -127,11 +131,12 @@ def _solve(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: Desir
         lambda_,
         wanted,
         missing=missing,
-        covariance=_force_covariance(mechanism, outside, q, commands, wanted) if covariance else None,
+        influence=jnp.max(influence, axis=0),
+        covariance=_force_covariance(mechanism, outside, q, commands, wanted) if cov else None,
         iterations={"positions": jnp.max(tracked.newton_steps)},
+        step_status=jax.vmap(lambda there: Status.where(there, Status.converged, Status.out_of_reach))(tracked.reached),
         status=status,
     )
-    return result, tracked.reached, jnp.max(influence, axis=0)
 
 
 def sample_forces(mechanism: AbstractMechanism, outside: Outside, q, t, commands, closure: Closure):
@@ -183,27 +188,11 @@ def _refuse_idle(motors: tuple[str, ...], influence) -> None:
     Raises:
         ArgumentError: Names them.
     """
-    idle = [motor for motor, share in zip(motors, np.asarray(influence), strict=True) if share <= _IDLE]
+    shares = np.max(np.asarray(influence).reshape(-1, len(motors)), axis=0)  # of all members of a batch
+    idle = [motor for motor, share in zip(motors, shares, strict=True) if share <= _IDLE]
     if idle:
         raise ArgumentError(
             f"actuators: {listed(idle)} cannot influence the desired motion: "
             f"{'it does' if len(idle) == 1 else 'they do'} no work in any motion of the mechanism; leave "
             f"{'it' if len(idle) == 1 else 'them'} out"
         )
-
-
-def _beyond(mechanism, wanted: DesiredMotion, result: DrivenMotion, reached) -> str:
-    """Which desired sample is the first out of reach, and how far."""
-    k = int(np.argmin(np.asarray(reached)))
-    distance = out_of_reach(mechanism, result.q[k], wanted.t[k], wanted.followed, wanted.y[k])
-    names = ", ".join(f"{name} = {float(y):.6g}" for name, y in zip(result.desired_names, wanted.y[k], strict=True))
-    if distance > 1e-6:
-        return (
-            f"the desired motion leaves what the mechanism can reach at sample {k}, t = {float(wanted.t[k]):.6g} s, by "
-            f"{distance:.4g} (m for lengths, rad for angles): {names}; the samples before are in the result"
-        )
-    return (
-        f"the desired motion cannot be followed to sample {k}, t = {float(wanted.t[k]):.6g} s, {names}, on the branch "
-        "of the first sample: a singular pose (dead point) lies there, or samples are far apart; those before are in "
-        "the result"
-    )

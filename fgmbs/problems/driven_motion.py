@@ -58,6 +58,8 @@ class DrivenMotion(eqx.Module):
     """Desired coordinates less what was desired [m, rad]."""
     missing: Float[Array, "*batch steps k"]
     """Generalized force on each desired coordinate that the motion needs besides the motors [N, N·m]."""
+    influence: Float[Array, "*batch motors"] | None
+    """How much of the force of each motor of unknown force does work, at most; where the motion leaves no freedom."""
     jumps: Bool[Array, "*batch steps k"]
     """Samples after which the desired acceleration jumps; there it is the one from the left."""
     sigma: Float[Array, "*batch k"]
@@ -70,6 +72,8 @@ class DrivenMotion(eqx.Module):
     """‖Φ_q dq + Φ_t‖₂."""
     iterations: dict[str, Int[Array, "*batch"]]
     """Iterations of every stage."""
+    step_status: Status
+    """How each step ended."""
     status: Status
     """How the whole ended."""
 
@@ -152,7 +156,9 @@ def driven_motion(
     *,
     missing: Float[Array, "steps k"] | None = None,
     covariance: Float[Array, "steps nu nu"] | None = None,
+    influence: Float[Array, " motors"] | None = None,
     iterations: dict[str, Int[Array, ""]],
+    step_status: Status,
     status: Status,
 ) -> DrivenMotion:
     """The result for a motion (q, dq, ddq), with what follows from it."""
@@ -190,9 +196,11 @@ def driven_motion(
         **follows,
         tracking_error=none if wanted is None else reached - wanted.samples,
         missing=jnp.zeros_like(reached) if missing is None else missing,
+        influence=influence,
         jumps=none.astype(bool) if wanted is None else wanted.jumps,
         sigma=none[0] if wanted is None else wanted.sigma,
         covariance=covariance,
         iterations=iterations,
+        step_status=step_status,
         status=status,
     )

@@ -198,15 +198,23 @@ class EstimationModel(eqx.Module):
         """What varies with time in the graph."""
         if x.ndim == 2:
             return over_time(self.rows, x, data)
-        T, W = self._process(x, data.times)
-        C = self.chart.coordinates(self.mechanism, x, data.times)
+        return self._rows(x, data, *self._process(x, data.times))
+
+    def blank_rows(self, x: Float[Array, " nx"], data: StepData) -> Rows:
+        """Rows of a step that goes on from none."""
+        B = self.chart.selection(self.mechanism, x[: self.mechanism.n], data.times)
+        size = 2 * B.shape[0] + len(self.wandering)
+        return self._rows(x, data, jnp.zeros_like(B), B, jnp.zeros((size, size), B.dtype))
+
+    def _rows(self, x, data: StepData, T, B, W) -> Rows:
+        C = self.chart.widened(B, len(self.wandering))
         varying = [((T, data.commands), data.linked * W), ((C, data.prior), data.prior_weights)]
         for samples in data.samples:
             varying.append(((samples.values, samples.fractions, data.commands), samples.mask.ravel()))
         return Rows(data.times, (*varying, *(((None, None),) * bool(self.free.size))))
 
-    def _process(self, x, t) -> tuple[Float[Array, "dof nv"], Float[Array, "rows rows"]]:
-        """(T, whitening matrix of `transition`) near x."""
+    def _process(self, x, t) -> tuple[Float[Array, "dof nv"], Float[Array, "dof nv"], Float[Array, "rows rows"]]:
+        """(T, B, whitening matrix of `transition`) near x."""
         mechanism, dt = self.mechanism, self.dt
         q = x[: mechanism.n]
         T, P, B = self.trajectory.along(q, t)
@@ -235,7 +243,7 @@ class EstimationModel(eqx.Module):
             noise.velocity,
             jnp.diag(1 / jnp.stack(jumps)) if jumps else jnp.zeros((0, 0), x.dtype),
         )
-        return T, W
+        return T, B, W
 
     def accelerations(
         self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, " nc"]

@@ -1,6 +1,7 @@
 """Where a motion starts, what a driven one leaves free, and how far it is out of reach."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,7 +16,7 @@ from fgmbs.factors.priors import tracking_selected
 from fgmbs.graph import TimeGraph
 from fgmbs.kinematics import assemble
 from fgmbs.kinematics.closure import Closure
-from fgmbs.kinematics.names import coordinate_index, finite_number, listed
+from fgmbs.kinematics.names import coordinate_index, finite_number, given_arrays, listed
 from fgmbs.kinematics.pseudo_inverse import rank_limit
 from fgmbs.kinematics.search import nearest_assembly
 from fgmbs.kinematics.velocity import contradiction, velocity_and_gaps
@@ -28,31 +29,67 @@ _TIGHT = 1e-5
 """Standard deviation of constraints beside desired coordinates of standard deviation 1."""
 
 
-def assembled_start(
-    mechanism: AbstractMechanism,
-    t: Scalar | float,
-    q_given: tuple[Bool[Array, " n"] | None, Float[Array, " n"]],
-    dq_given: tuple[Bool[Array, " nv"], Float[Array, " nv"]],
-) -> tuple[Coordinates, Velocities, Status]:
-    """(q, dq, status) of a start near the mechanism as drawn, with coordinates and velocities given as (mask, values).
+class GivenStart(NamedTuple):
+    """What is given of a start; the rest is assembled, near the mechanism as drawn."""
 
-    While it is traced, the status tells what is raised otherwise.
+    given: Bool[Array, " n"] | None
+    """Which coordinates; None for none …"""
+    values: Coordinates
+    """… and their values [m, rad]."""
+    rates_given: Bool[Array, " nv"] | None
+    """Which velocities; None for those of the mechanism's description …"""
+    rates: Velocities | None
+    """… and their values [m/s, rad/s]."""
 
-    Raises:
-        AssemblyError: There is no such position.
-        ArgumentError: It does not allow these velocities.
-    """
-    t = jnp.asarray(t, mechanism.reference.dtype)
-    q, assembled = nearest_assembly(mechanism, t, *q_given)
-    dq, gaps, possible = velocity_and_gaps(mechanism, q, t, *dq_given)
-    status = Status.where(possible, Status.converged, Status.contradictory)
-    status = Status.where(assembled, status, Status.not_assembled)
-    if not is_traced(status):
-        if not assembled:
-            assemble(mechanism, _by_name(mechanism.coordinate_names, *q_given), t=float(t))  # says why
-        if not possible:
-            raise ArgumentError(contradiction(mechanism, dq, gaps, _by_name(mechanism.velocity_names, *dq_given)))
-    return q, dq, status
+    @staticmethod
+    def of(
+        mechanism: AbstractMechanism, start: Mapping[str, float] | None, start_velocities: Mapping[str, float] | None
+    ) -> "GivenStart":
+        """By names.
+
+        Raises:
+            ArgumentError: An unknown name or a value that is not a finite number.
+        """
+        mask, values = given_arrays(mechanism, start, "start")
+        rates = (None, None)
+        if start_velocities is not None:
+            rates = given_arrays(mechanism, start_velocities, "start_velocities", velocities=True)
+        return GivenStart(mask if start else None, values, *rates)
+
+    def of_velocities(self, mechanism: AbstractMechanism) -> tuple[Bool[Array, " nv"], Velocities]:
+        """(which velocities are given, their values)."""
+        if self.rates_given is None or self.rates is None:
+            values, mask = mechanism.initial_velocities
+            return mask, values
+        return self.rates_given, self.rates
+
+    def at(self, mechanism: AbstractMechanism, t: Scalar | float) -> tuple[Coordinates, Velocities, Status]:
+        """(q, dq, status) of the start; the best there is where the status is not `converged`."""
+        t = jnp.asarray(t, mechanism.reference.dtype)
+        q, assembled = nearest_assembly(mechanism, t, self.given, self.values)
+        dq, _, possible = velocity_and_gaps(mechanism, q, t, *self.of_velocities(mechanism))
+        status = Status.where(possible, Status.converged, Status.contradictory)
+        return q, dq, Status.where(assembled, status, Status.not_assembled)
+
+    def check(self, mechanism: AbstractMechanism, q: Coordinates, t: float, status: Status) -> None:
+        """Refuses a start that is none.
+
+        Args:
+            mechanism: The mechanism.
+            q: Where it starts.
+            t: Time [s].
+            status: As `at` tells it.
+
+        Raises:
+            AssemblyError: There is no such position: says why.
+            ArgumentError: It does not allow these velocities.
+        """
+        if bool(status == Status.not_assembled):
+            assemble(mechanism, _by_name(mechanism.coordinate_names, self.given, self.values), t=t)
+        elif bool(status == Status.contradictory):
+            rates = self.of_velocities(mechanism)
+            dq, gaps, _ = velocity_and_gaps(mechanism, q, jnp.asarray(t, q.dtype), *rates)
+            raise ArgumentError(contradiction(mechanism, dq, gaps, _by_name(mechanism.velocity_names, *rates)))
 
 
 def _by_name(names: tuple[str, ...], mask, values) -> dict[str, float]:
@@ -62,14 +99,29 @@ def _by_name(names: tuple[str, ...], mask, values) -> dict[str, float]:
     return {name: float(x) for name, there, x in zip(names, np.asarray(mask), np.asarray(values), strict=True) if there}
 
 
+def rough_start(mechanism: AbstractMechanism, start: Mapping[str, float] | None) -> Coordinates | None:
+    """The mechanism as drawn but for some coordinates, by name; None where none is given.
+
+    Raises:
+        ArgumentError: An unknown name or a value that is not a finite number.
+    """
+    if not start:
+        return None
+    guess = mechanism.reference
+    for name, value in start.items():
+        number = value if is_traced(value) else finite_number(value, f"start[{name!r}]")
+        guess = guess.at[coordinate_index(mechanism, name, "start")].set(number)
+    return guess
+
+
 def first_pose(
     mechanism: AbstractMechanism,
     followed: tuple[int, ...],
     y: Float[Array, " k"],
     t: float,
-    start: Mapping[str, float] | None,
-) -> Coordinates:
-    """The assembled pose with the desired coordinates of the first sample that is nearest to a rough start.
+    guess: Coordinates | None,
+) -> tuple[Coordinates, Bool[Array, ""]]:
+    """(q, whether it is assembled): the pose with the first desired coordinates that is nearest to a rough start.
 
     It chooses the branch only, and has no derivative.
 
@@ -78,31 +130,38 @@ def first_pose(
         followed: Desired coordinates …
         y: … and their values [m, rad].
         t: Time [s].
-        start: Rough values of coordinates by name; the others are as drawn.
-
-    Raises:
-        ArgumentError: `start` cannot be meant.
-        AssemblyError: There is no such pose: says how far the mechanism comes.
+        guess: The rough start; as drawn by default [m, rad].
     """
-    mechanism, y = jax.lax.stop_gradient((mechanism, y))
-    guess = mechanism.reference
-    for name, value in (start or {}).items():
-        number = value if is_traced(value) else finite_number(value, f"start[{name!r}]")
-        guess = guess.at[coordinate_index(mechanism, name, "start")].set(number)
+    mechanism, y, guess = jax.lax.stop_gradient((mechanism, y, guess))
+    guess = mechanism.reference if guess is None else guess
     places = jnp.asarray(followed, int)
     given = jnp.zeros(mechanism.n, bool).at[places].set(True)
-    q, assembled = nearest_assembly(mechanism, t, given, jnp.zeros_like(guess).at[places].set(y), guess)
-    if not is_traced(assembled) and not assembled:
-        wanted = {mechanism.coordinate_names[i]: float(value) for i, value in zip(followed, y, strict=True)}
-        distance = out_of_reach(mechanism, mechanism.reference, t, followed, y)
-        try:
-            assemble(mechanism, wanted, start=guess, t=t)
-        except AssemblyError as error:
-            raise AssemblyError(
-                f"the desired motion is out of reach at its first sample, t = {t:.6g} s, by {distance:.4g} (m for "
-                f"lengths, rad for angles): {error}"
-            ) from None
-    return q
+    return nearest_assembly(mechanism, t, given, jnp.zeros_like(guess).at[places].set(y), guess)
+
+
+def check_first_pose(
+    mechanism: AbstractMechanism,
+    followed: tuple[int, ...],
+    y: Float[Array, " k"],
+    t: float,
+    guess: Coordinates | None,
+) -> None:
+    """Refuses desired coordinates with which the mechanism cannot be assembled; arguments as of `first_pose`.
+
+    Raises:
+        AssemblyError: Says how far the mechanism comes.
+    """
+    if first_pose(mechanism, followed, y, t, guess)[1]:
+        return
+    wanted = {mechanism.coordinate_names[i]: float(value) for i, value in zip(followed, y, strict=True)}
+    distance = out_of_reach(mechanism, mechanism.reference, t, followed, y)
+    try:
+        assemble(mechanism, wanted, start=mechanism.reference if guess is None else guess, t=t)
+    except AssemblyError as error:
+        raise AssemblyError(
+            f"the desired motion is out of reach at its first sample, t = {t:.6g} s, by {distance:.4g} (m for "
+            f"lengths, rad for angles): {error}"
+        ) from None
 
 
 def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: float) -> int:

@@ -6,12 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike
+from jaxtyping import Array, ArrayLike, Float
 
 from fgmbs.dynamics.drive import Drive
+from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.errors import ArgumentError, Interrupted, Status
 from fgmbs.kinematics.closure import Closure
-from fgmbs.kinematics.names import given_arrays, listed
+from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.curves import force_curve, motion_curve
 from fgmbs.problems.desired import (
@@ -22,18 +23,53 @@ from fgmbs.problems.desired import (
     desired_motion,
     uniform_step,
 )
-from fgmbs.problems.determined_motion import determined_motion
+from fgmbs.problems.determined_motion import TrackingProblem
 from fgmbs.problems.driven_motion import MISSING, DrivenMotion, driven_motion
-from fgmbs.problems.first_pose import assembled_start, freedom_left
-from fgmbs.problems.marching import Marched, Outside, march
-from fgmbs.problems.motors import chosen_motors, scales
+from fgmbs.problems.first_pose import GivenStart, freedom_left, rough_start
+from fgmbs.problems.marching import InChunks, Marched, Outside, Run, at_once, march
+from fgmbs.problems.motors import Motor, chosen_motors, scales
 from fgmbs.problems.simulation import refuse_failed, worst
-from fgmbs.problems.simulation_arguments import Integrator, transition_of, velocities_given
+from fgmbs.problems.simulation_arguments import Integrator, transition_of
+from fgmbs.problems.solving import finish, solve
 from fgmbs.tracing import is_traced
 from fgmbs.trajectories import PiecewisePolynomial
+from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _SAME = 1e-6
 """Difference of a given start and a known motion that is rounding, relative to the coordinate."""
+
+
+class HybridProblem(eqx.Module):
+    """Partly the motion, partly the forces are known, with freedom left; as `hybrid_dynamics` solves it."""
+
+    mechanism: AbstractMechanism
+    motors: tuple[Motor, ...] = eqx.field(static=True)
+    """All motors, in the order of the result."""
+    outside: Outside
+    """What is known."""
+    wanted: DesiredMotion | None
+    """The known motion, sample by sample."""
+    rule: AbstractTransition
+    t: Float[Array, " steps"]
+    """Uniform times [s]."""
+    start: GivenStart
+    """Of free coordinates; where the others begin, their motion tells."""
+
+
+@solve.register(HybridProblem)
+def _solve(problem: HybridProblem) -> DrivenMotion:
+    return _motion(problem, *_first_state(problem), at_once)[0]
+
+
+@finish.register(HybridProblem)
+def _finish(problem: HybridProblem, motion: DrivenMotion, *, throw: bool = True) -> DrivenMotion:
+    if throw and not is_traced(motion):
+        if motion.t.ndim == 1:
+            _check_start(problem, motion.q[0], motion.status)
+        if np.any(np.asarray(motion.status == Status.not_driven)):
+            motion.check()
+        refuse_failed(motion, motion.step_status)
+    return motion
 
 
 def hybrid_dynamics(
@@ -82,6 +118,40 @@ def hybrid_dynamics(
             what was reached.
         Interrupted: Ctrl-C; its `result` holds the steps that were done.
     """
+    how = dict(effort=effort, sigma=sigma, start=start, start_velocities=start_velocities, integrator=integrator)
+    problem = prepare_hybrid_dynamics(mechanism, t, motion, forces, actuators, **how)
+    if isinstance(problem, TrackingProblem):
+        return finish(problem, solve(problem), throw=throw)
+    q, dq, status = _first_state(problem)
+    if is_traced(q):  # nobody can look in between
+        return _motion(problem, q, dq, status, at_once)[0]
+    if throw:
+        _check_start(problem, q, status)
+    result, interrupted = _motion(problem, q, dq, status, InChunks(progress))
+    if interrupted:
+        raise Interrupted(f"interrupted after {result.t.shape[0]} of {len(problem.t)} steps", result)
+    return finish(problem, result, throw=throw)
+
+
+def prepare_hybrid_dynamics(
+    mechanism: AbstractMechanism,
+    t: ArrayLike,
+    motion: Mapping[str, Desired] | None = None,
+    forces: Mapping[str, ArrayLike | Callable] | None = None,
+    actuators: Sequence[str] | None = None,
+    *,
+    effort: Mapping[str, float] | None = None,
+    sigma: Mapping[str, float | tuple[float, float, float]] | None = None,
+    start: Mapping[str, float] | None = None,
+    start_velocities: Mapping[str, float] | None = None,
+    integrator: Integrator = "hermite_simpson",
+) -> HybridProblem | TrackingProblem:
+    """The problem that `hybrid_dynamics` solves, as a pytree, for `solve` and `finish`; arguments as there.
+
+    Raises:
+        ArgumentError: An argument cannot be meant.
+        AssemblyError: The mechanism cannot be assembled as drawn.
+    """
     if not motion and not forces:
         raise ArgumentError("motion, forces: expected a known motion or known forces; found neither (see simulate)")
     known = dict(forces or {})
@@ -111,43 +181,68 @@ def hybrid_dynamics(
         drive = Drive(tuple(motor.name for motor in unknown), wanted.followed, scale)
         outside = Outside(outside.commanded, commands, drive, motion_curve(wanted.t, wanted.y, wanted.dy, wanted.ddy))
         if freedom_left(mechanism, wanted.followed, wanted.start) == 0:
-            return determined_motion(mechanism, motors, outside, wanted, start, throw=throw)
-
-    dt = jnp.asarray(uniform_step(times, "because free coordinates are integrated over them"))
-    rule, t0 = transition_of(integrator), jnp.asarray(times[0])
-    q, dq, status = _first_state(mechanism, outside, t0, start, start_velocities)
-    marched, interrupted = march(mechanism, rule, outside, q, dq, t0, dt, len(times) - 1, progress)
-    result = _driven(mechanism, motors, wanted, outside, rule, jnp.asarray(times), marched, status)
-    if interrupted:
-        raise Interrupted(f"interrupted after {result.t.shape[0]} of {len(times)} steps", result)
-    if throw and not is_traced(result):
-        if bool(result.status == Status.not_driven):
-            result.check()
-        refuse_failed(result, marched.status)
-    return result
+            return TrackingProblem(mechanism, motors, outside, wanted, rough_start(mechanism, start))
+    uniform_step(times, "because free coordinates are integrated over them")
+    given = GivenStart.of(mechanism, start, start_velocities)
+    problem = HybridProblem(mechanism, motors, outside, wanted, transition_of(integrator), jnp.asarray(times), given)
+    _refuse_other_start(problem)
+    return problem
 
 
-def _first_state(mechanism, outside: Outside, t0, start, start_velocities):
-    """(q, dq, status) of the start: free coordinates as given, the others where their motion begins."""
-    followed = () if outside.drive is None else outside.drive.followed
-    y, dy = jax.jvp(outside.motion, (t0,), (jnp.ones_like(t0),)) if followed else (jnp.zeros(0), jnp.zeros(0))
-    places, names = jnp.asarray(followed, int), mechanism.coordinate_names
-    mask, values = given_arrays(mechanism, start, "start")
-    for k, i in enumerate(followed):
-        if not is_traced(y) and mask[i] and abs(values[i] - y[k]) > _SAME * (1 + abs(y[k])):
+def _refuse_other_start(problem: HybridProblem) -> None:
+    """Refuses a given coordinate that is not where its known motion begins.
+
+    Raises:
+        ArgumentError: Names it.
+    """
+    given, known = problem.start, _known_start(problem)
+    if given.given is None or is_traced(known.values):
+        return
+    names = problem.mechanism.coordinate_names
+    columns = (np.asarray(column) for column in (given.given, given.values, known.values))
+    for name, there, value, begin in zip(names, *columns, strict=True):
+        if there and abs(value - begin) > _SAME * (1 + abs(begin)):
             raise ArgumentError(
-                f"start[{names[i]!r}]: expected {float(y[k]):.9g}, where its known motion begins; found {values[i]:.9g}"
+                f"start[{name!r}]: expected {begin:.9g}, where its known motion begins; found {value:.9g}"
             )
-    mask, values = mask.at[places].set(True), values.at[places].set(y)
-    dq_mask, dq_values = velocities_given(mechanism, start_velocities)
+
+
+def _known_start(problem: HybridProblem) -> GivenStart:
+    """What is given of the start, with where the known motion begins."""
+    mechanism, outside, start = problem.mechanism, problem.outside, problem.start
+    if outside.drive is None:
+        return start
+    t0, places = problem.t[0], jnp.asarray(outside.drive.followed, int)
+    y, dy = jax.jvp(outside.motion, (t0,), (jnp.ones_like(t0),))
+    mask = jnp.zeros(mechanism.n, bool) if start.given is None else start.given
+    rates_mask, rates = start.of_velocities(mechanism)
     if mechanism.is_vector_space:  # its velocities are those of the coordinates
-        dq_mask, dq_values = dq_mask.at[places].set(True), dq_values.at[places].set(dy)
-    given = mask if start or followed else None
-    q, dq, status = assembled_start(mechanism, t0, (given, values), (dq_mask, dq_values))
-    if not mechanism.is_vector_space and followed:
-        closure = Closure(followed, outside.motion)
+        rates_mask, rates = rates_mask.at[places].set(True), rates.at[places].set(dy)
+    return GivenStart(mask.at[places].set(True), start.values.at[places].set(y), rates_mask, rates)
+
+
+def _check_start(problem: HybridProblem, q: Coordinates, status: Status) -> None:
+    """Refuses a start that is none, see `GivenStart.check`."""
+    if bool((status == Status.not_assembled) | (status == Status.contradictory)):
+        _known_start(problem).check(problem.mechanism, q, float(problem.t[0]), status)
+
+
+def _first_state(problem: HybridProblem) -> tuple[Coordinates, Velocities, Status]:
+    """(q, dq, status) of the start: free coordinates as given, the others where their motion begins."""
+    mechanism, outside, t0 = problem.mechanism, problem.outside, problem.t[0]
+    q, dq, status = _known_start(problem).at(mechanism, t0)
+    if not mechanism.is_vector_space and outside.drive is not None:
+        closure = Closure(outside.drive.followed, outside.motion)
         dq = dq - closure.inverse(mechanism, q, t0) @ closure.rate(mechanism, q, dq, t0)
     return q, dq, status
+
+
+def _motion(problem: HybridProblem, q, dq, status: Status, run: Run) -> tuple[DrivenMotion, bool]:
+    """(The motion from a start on, whether it was interrupted)."""
+    mechanism, outside, rule, t = problem.mechanism, problem.outside, problem.rule, problem.t
+    steps = t.shape[0] - 1
+    marched, interrupted = march(mechanism, rule, outside, q, dq, t[0], (t[-1] - t[0]) / steps, steps, run)
+    return _driven(mechanism, problem.motors, problem.wanted, outside, rule, t, marched, status), interrupted
 
 
 def _command(where: str, value: ArrayLike | Callable, times: np.ndarray) -> Callable:
@@ -157,9 +252,18 @@ def _command(where: str, value: ArrayLike | Callable, times: np.ndarray) -> Call
         ArgumentError: Samples of another shape or that are not finite.
     """
     if callable(value):
-        return value
+        return OfTime(value) if jax.tree.leaves(value) == [value] else value
     curve = force_curve(jnp.asarray(times), checked_samples(where, value, times, 1))
     return PiecewisePolynomial(curve.knots, curve.coefficients[0])
+
+
+class OfTime(eqx.Module):
+    """A plain function of time as a part of a pytree."""
+
+    function: Callable = eqx.field(static=True)
+
+    def __call__(self, t: Scalar) -> Scalar:
+        return self.function(t)
 
 
 @eqx.filter_jit
@@ -191,5 +295,6 @@ def _driven(
         wanted,
         missing=missing,
         iterations={"motion": jnp.sum(iterations)},
+        step_status=step_status,
         status=status,
     )

@@ -6,21 +6,33 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import ArrayLike
+from jaxtyping import Array, ArrayLike, Float
 
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
-from fgmbs.errors import ArgumentError
+from fgmbs.errors import ArgumentError, Status
 from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.desired import Desired, DesiredMotion, desired_motion
-from fgmbs.problems.determined_motion import determined_motion, staged_motion
+from fgmbs.problems.determined_motion import TrackingProblem, tracked_motion
 from fgmbs.problems.driven_motion import DrivenMotion, driven_motion
-from fgmbs.problems.first_pose import refuse_freedom
+from fgmbs.problems.first_pose import check_first_pose, refuse_freedom, rough_start
 from fgmbs.problems.marching import Outside
 from fgmbs.problems.motors import Motor, chosen_motors, scales
+from fgmbs.problems.solving import finish, solve
 from fgmbs.problems.weighted_tracking import WeightedTracking, weighted_tracking
 from fgmbs.tracing import is_traced
+
+
+class WeightedProblem(eqx.Module):
+    """A desired motion that is to be followed as well as the weights tell; as `inverse_dynamics` solves it."""
+
+    exact: TrackingProblem
+    """The same with exact tracking, as far as there is any: where the search begins."""
+    changes: Float[Array, " nu"] | None
+    """Standard deviation of the change of each force in one second [N/√s, N·m/√s]."""
+    covariance: bool = eqx.field(static=True)
+    """Also compute the covariance of the forces."""
 
 
 def inverse_dynamics(
@@ -74,6 +86,30 @@ def inverse_dynamics(
         AssemblyError: The mechanism cannot be assembled with the first sample.
         SolveError: The motion is out of reach, or impossible with these motors; its `result` holds what was reached.
     """
+    how = dict(tracking=tracking, effort=effort, smoothness=smoothness, sigma=sigma, start=start, covariance=covariance)
+    problem = prepare_inverse_dynamics(mechanism, t, desired, actuators, **how)
+    return finish(problem, solve(problem), throw=throw)
+
+
+def prepare_inverse_dynamics(
+    mechanism: AbstractMechanism,
+    t: ArrayLike,
+    desired: Mapping[str, Desired],
+    actuators: Sequence[str] | None = None,
+    *,
+    tracking: Literal["exact", "weighted"] = "exact",
+    effort: Mapping[str, float] | None = None,
+    smoothness: Mapping[str, float] | None = None,
+    sigma: Mapping[str, float | tuple[float, float, float]] | None = None,
+    start: Mapping[str, float] | None = None,
+    covariance: bool = False,
+) -> TrackingProblem | WeightedProblem:
+    """The problem that `inverse_dynamics` solves, as a pytree, for `solve` and `finish`; arguments as there.
+
+    Raises:
+        ArgumentError: An argument cannot be meant.
+        AssemblyError: The mechanism cannot be assembled.
+    """
     if tracking not in ("exact", "weighted"):
         raise ArgumentError(f"tracking: expected 'exact' or 'weighted'; found {tracking!r}")
     motors = chosen_motors(mechanism, actuators)
@@ -87,29 +123,47 @@ def inverse_dynamics(
                     f"{name}: expected one for each of {listed(wanted)}; found none for {listed(missing)}"
                 )
     wanted = desired_motion(mechanism, t, desired, sigma, covariance)
-    outside = Outside(drive=Drive(tuple(motor.name for motor in motors), wanted.followed, scale))
+    exact = TrackingProblem(
+        mechanism,
+        motors,
+        Outside(drive=Drive(tuple(motor.name for motor in motors), wanted.followed, scale)),
+        wanted,
+        rough_start(mechanism, start),
+        covariance and tracking == "exact",
+    )
     if tracking == "weighted":
         changes = scales(motors, smoothness, "smoothness") if smoothness is not None else None
-        # From exact tracking, as far as there is any.
-        exact, _, _ = staged_motion(mechanism, motors, outside, wanted, start)
-        found = weighted_tracking(
-            mechanism,
-            wanted.t,
-            wanted.followed,
-            wanted.samples,
-            wanted.sigma,
-            (exact.q, exact.dq, exact.ddq, exact.forces),
-            scale,
-            changes,
-            motors=outside.drive.motors,
-            covariance=covariance,
-        )
-        result = _weighted(mechanism, motors, exact, wanted, found)
-        if throw and not is_traced(result):
-            result.check()
-        return result
+        return WeightedProblem(exact, changes, covariance)
     refuse_freedom(mechanism, wanted.followed, wanted.start)
-    return determined_motion(mechanism, motors, outside, wanted, start, covariance, throw)
+    return exact
+
+
+@solve.register(WeightedProblem)
+def _solve(problem: WeightedProblem) -> DrivenMotion:
+    wanted, outside, exact = problem.exact.wanted, problem.exact.outside, tracked_motion(problem.exact)
+    found = weighted_tracking(
+        problem.exact.mechanism,
+        wanted.t,
+        wanted.followed,
+        wanted.samples,
+        wanted.sigma,
+        (exact.q, exact.dq, exact.ddq, exact.forces),
+        outside.drive.effort,
+        problem.changes,
+        motors=outside.drive.motors,
+        covariance=problem.covariance,
+    )
+    return _weighted(problem.exact.mechanism, problem.exact.motors, exact, wanted, found)
+
+
+@finish.register(WeightedProblem)
+def _finish(problem: WeightedProblem, motion: DrivenMotion, *, throw: bool = True) -> DrivenMotion:
+    if throw and not is_traced(motion):
+        exact = problem.exact
+        if motion.t.ndim == 1 and bool(motion.status == Status.out_of_reach):
+            check_first_pose(exact.mechanism, exact.wanted.followed, exact.wanted.y[0], exact.wanted.start, exact.guess)
+        motion.check()
+    return motion
 
 
 @eqx.filter_jit
@@ -122,6 +176,8 @@ def _weighted(
 ) -> DrivenMotion:
     """The result of weighted tracking as a driven motion."""
     mechanism, t = prepared(mechanism), wanted.t
+    assembled = (exact.step_status == Status.converged)[0]
+    status = Status.where(assembled, found.status, Status.out_of_reach)
     forcing = Forcing(tuple(motor.name for motor in motors), (), jnp.ones(len(motors)))
     lambda_ = jax.vmap(lambda *row: forcing.motion(mechanism, *row, jnp.zeros(0))[1])(found.q, found.dq, t, found.u)
     return driven_motion(
@@ -134,5 +190,6 @@ def _weighted(
         wanted,
         covariance=found.covariance_u,
         iterations={**exact.iterations, "weighted": found.iterations},
-        status=found.status,
+        step_status=jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, t.shape), status),
+        status=status,
     )

@@ -1,7 +1,7 @@
 """Simulation along the constraints: the graph of forward dynamics, each step eliminated in its turn."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -18,7 +18,6 @@ from fgmbs.kinematics.closure import Closure
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.one_kernel import one_kernel
 from fgmbs.problems.motors import Motor
-from fgmbs.tracing import is_traced
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _ASIDE = 1e-6
@@ -80,6 +79,43 @@ class Marched(NamedTuple):
     status: Status
 
 
+Advance: TypeAlias = Callable[[PyTree, Int[Array, ""], int], tuple[PyTree, PyTree]]
+"""(State, steps done, length) → (state, outputs) of the steps that follow."""
+Run: TypeAlias = Callable[..., tuple[PyTree, bool]]
+"""(Advance, state, steps, steps at a time, outputs of steps that are there already) → (outputs of all, cut short)."""
+
+
+def at_once(advance: Advance, state: PyTree, steps: int, chunk: int, *first: PyTree) -> tuple[PyTree, bool]:
+    """(Outputs of all steps, False): all in one go, as part of any program."""
+    _, out = advance(state, jnp.asarray(0), steps)
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), *first, out), False
+
+
+class InChunks(NamedTuple):
+    """Steps in chunks: between them progress is told, and Ctrl-C ends them."""
+
+    progress: Callable[[int, int], None] | None
+    """Called with (steps done, steps in all)."""
+
+    def __call__(self, advance: Advance, state: PyTree, steps: int, chunk: int, *first: PyTree) -> tuple[PyTree, bool]:
+        """(Outputs of all steps, whether Ctrl-C has cut them short), which it cannot before the first chunk is done.
+
+        What the last chunk has too many is cut off.
+        """
+        done, ahead, interrupted = [*first], len(first), False
+        try:
+            for begin in range(0, steps, chunk):
+                state, out = advance(state, jnp.asarray(begin), chunk)
+                done.append(jax.block_until_ready(out))
+                if self.progress is not None:
+                    self.progress(min(begin + chunk, steps) + ahead, steps + ahead)
+        except KeyboardInterrupt:
+            if len(done) == ahead:
+                raise
+            interrupted = True
+        return jax.tree.map(lambda *parts: np.concatenate(parts)[: steps + ahead], *done), interrupted
+
+
 def march(
     mechanism: AbstractMechanism,
     rule: AbstractTransition,
@@ -89,7 +125,7 @@ def march(
     t0: Scalar,
     dt: Scalar,
     steps: int,
-    progress: Callable[[int, int], None] | None,
+    run: Run = at_once,
 ) -> tuple[Marched, bool]:
     """(All steps after the first, whether Ctrl-C has cut them short); the first one is in front.
 
@@ -102,7 +138,7 @@ def march(
         t0: Time of the start [s].
         dt: Time step [s].
         steps: Number of steps to take.
-        progress: Called with (steps done, steps in all).
+        run: `at_once`, or `InChunks`.
     """
 
     def advance(state, begin, length):
@@ -111,43 +147,7 @@ def march(
     state = _begin(mechanism, rule, outside, q, dq, t0, dt)
     first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Marched(state[0], jnp.asarray(0), Status.converged))
     chunk = min(_CHUNK, 1 << max(steps - 1, 0).bit_length())
-    return in_chunks(advance, state, steps, chunk, progress, first)
-
-
-def in_chunks(
-    advance: Callable[[PyTree, Int[Array, ""], int], tuple[PyTree, PyTree]],
-    state: PyTree,
-    steps: int,
-    chunk: int,
-    progress: Callable[[int, int], None] | None,
-    *first: PyTree,
-) -> tuple[PyTree, bool]:
-    """(Outputs of all steps, whether Ctrl-C has cut them short), which it cannot before the first chunk is done.
-
-    As part of a larger program, where nobody can look in between, all steps are one chunk.
-
-    Args:
-        advance: (state, steps done, length) → (state, outputs) of the chunk that follows.
-        state: Before the first step.
-        steps: Number of steps to take.
-        chunk: Steps at a time; what the last one has too many is cut off.
-        progress: Called with (steps done, steps in all).
-        first: Outputs of a step that is there already, if any.
-    """
-    done, ahead, interrupted, traced = [*first], len(first), False, is_traced(state)
-    chunk = steps if traced else chunk
-    try:
-        for begin in range(0, steps, chunk):
-            state, out = advance(state, jnp.asarray(begin), chunk)
-            done.append(out if traced else jax.block_until_ready(out))
-            if progress is not None:
-                progress(min(begin + chunk, steps) + ahead, steps + ahead)
-    except KeyboardInterrupt:
-        if len(done) == ahead:
-            raise
-        interrupted = True
-    join = jnp.concatenate if traced else np.concatenate
-    return jax.tree.map(lambda *parts: join(parts)[: steps + ahead], *done), interrupted
+    return run(advance, state, steps, chunk, first)
 
 
 @eqx.filter_jit

@@ -16,14 +16,13 @@ from fgmbs.errors import Interrupted, Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import prior
 from fgmbs.graph import Rows, TimeGraph, Unknowns
-from fgmbs.kinematics.names import given_arrays
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.one_kernel import one_kernel
-from fgmbs.problems.first_pose import assembled_start
-from fgmbs.problems.marching import Marched, Outside, in_chunks, march
+from fgmbs.problems.marching import InChunks, Marched, Outside, Run, at_once, march
 from fgmbs.problems.simulation import Simulation, observe, worst
-from fgmbs.problems.simulation_arguments import Integrator, Plan, plan, refuse_rigid, velocities_given
+from fgmbs.problems.simulation_arguments import Integrator, Plan, SimulationProblem, prepare_simulate, refuse_rigid
+from fgmbs.problems.solving import finish, solve
 from fgmbs.problems.trajectory import Tightness, Trajectory
 from fgmbs.solvers.fixed_lag import FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -88,39 +87,50 @@ def simulate(
         SolveError: The solve failed; its `result` holds what was reached.
         Interrupted: Ctrl-C; its `result` holds the steps that were done.
     """
-    the_plan = plan(mechanism, duration, dt, coordinates, integrator, window, linear, independent, batch, covariance)
-    mask, values = given_arrays(mechanism, start, "start")
-    dq_given = velocities_given(mechanism, start_velocities)
-    q, dq, status = assembled_start(mechanism, 0.0, (mask if start else None, values), dq_given)
-    if not is_traced(q):
+    how = dict(integrator=integrator, coordinates=coordinates, window=window, batch=batch, linear=linear)
+    what = dict(independent=independent, start=start, start_velocities=start_velocities, covariance=covariance)
+    problem = prepare_simulate(mechanism, duration, dt, **how, **what)
+    q, dq, status = problem.start.at(mechanism, 0.0)
+    if is_traced(q):  # nobody can look in between
+        return _motion(problem, q, dq, status, at_once)[0]
+    if throw:
+        problem.start.check(mechanism, q, 0.0, status)
         refuse_rigid(mechanism, q)
-    dt = jnp.asarray(dt, q.dtype)
-    run = _march if coordinates == "chart" else _smooth
-    result, interrupted = run(the_plan, mechanism, q, dq, dt, status, progress)
+    result, interrupted = _motion(problem, q, dq, status, InChunks(progress))
     if interrupted:
-        raise Interrupted(f"interrupted after {result.t.shape[0]} of {the_plan.num_steps} steps", result)
-    if throw and not is_traced(result):
-        result.check()
-    return result
+        raise Interrupted(f"interrupted after {result.t.shape[0]} of {problem.plan.num_steps} steps", result)
+    return finish(problem, result, throw=throw)
 
 
-def _march(plan: Plan, mechanism, q, dq, dt, status, progress) -> tuple[Simulation, bool]:
-    """(The simulation along the constraints, whether it was interrupted)."""
-    zero, steps = jnp.zeros((), q.dtype), plan.num_steps - 1
-    marched, interrupted = march(mechanism, plan.rule, Outside(), q, dq, zero, dt, steps, progress)
-    return _result(plan, mechanism, dt, marched, None, None, status), interrupted
+@solve.register(SimulationProblem)
+def _solve(problem: SimulationProblem) -> Simulation:
+    return _motion(problem, *problem.start.at(problem.mechanism, 0.0), at_once)[0]
 
 
-def _smooth(plan: Plan, mechanism, q, dq, dt, status, progress) -> tuple[Simulation, bool]:
-    """(The simulation with soft constraints, by a fixed-lag smoother, whether it was interrupted)."""
+@finish.register(SimulationProblem)
+def _finish(problem: SimulationProblem, simulation: Simulation, *, throw: bool = True) -> Simulation:
+    if throw and not is_traced(simulation):
+        if simulation.t.ndim == 1:
+            problem.start.check(problem.mechanism, simulation.q[0], 0.0, simulation.status)
+        simulation.check()
+    return simulation
+
+
+def _motion(problem: SimulationProblem, q, dq, status: Status, run: Run) -> tuple[Simulation, bool]:
+    """(The simulation from a start on, whether it was interrupted)."""
+    plan, mechanism, dt = problem.plan, problem.mechanism, problem.dt
+    if plan.form == "chart":
+        zero, steps = jnp.zeros((), q.dtype), plan.num_steps - 1
+        marched, interrupted = march(mechanism, plan.rule, Outside(), q, dq, zero, dt, steps, run)
+        return _result(plan, mechanism, dt, marched, None, None, status), interrupted
+    # Soft constraints, by a fixed-lag smoother.
     smoother, trajectory, state = _start(plan, mechanism, dt, q, dq)
     T, keep = plan.num_steps, plan.batch or plan.covariance
 
     def advance(state, begin, length):
         return _advance(smoother, dt, state, begin, length, plan.window, keep)
 
-    chunk = -(-T // -(-T // _CHUNK))
-    (steps, iterations, step_status, rows), interrupted = in_chunks(advance, state, T, chunk, progress)
+    (steps, iterations, step_status, rows), interrupted = run(advance, state, T, -(-T // -(-T // _CHUNK)))
     values = trajectory.unpack(jnp.asarray(steps))
     marched = Marched(Step(values["q"], values["dq"], values["ddq"]), iterations, step_status)
     if interrupted:

@@ -10,17 +10,19 @@ import numpy as np
 from fgmbs.dynamics.transitions import TRANSITIONS, AbstractTransition
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.chart import MotionChart
-from fgmbs.kinematics.names import coordinate_index, finite_number, given_arrays, listed
+from fgmbs.kinematics.names import coordinate_index, finite_number, listed
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.first_pose import GivenStart
 from fgmbs.problems.trajectory import Form
+from fgmbs.typing import Scalar
 
 Integrator = Literal["euler", "trapezoidal", "hermite_simpson"] | AbstractTransition
 """An integration rule, by name or one of one's own."""
 
 
 class Plan(eqx.Module):
-    """What is to be simulated, and how."""
+    """How a motion is simulated."""
 
     num_steps: int = eqx.field(static=True)
     form: Form = eqx.field(static=True)
@@ -30,6 +32,16 @@ class Plan(eqx.Module):
     chart: MotionChart
     batch: bool = eqx.field(static=True)
     covariance: bool = eqx.field(static=True)
+
+
+class SimulationProblem(eqx.Module):
+    """What `simulate` solves: a pytree of everything that the motion depends on, made by `prepare_simulate`."""
+
+    mechanism: AbstractMechanism
+    start: GivenStart
+    dt: Scalar
+    """Time step [s]."""
+    plan: Plan
 
 
 def transition_of(integrator: str | AbstractTransition) -> AbstractTransition:
@@ -45,19 +57,27 @@ def transition_of(integrator: str | AbstractTransition) -> AbstractTransition:
     return TRANSITIONS[integrator]
 
 
-def plan(
+def prepare_simulate(
     mechanism: AbstractMechanism,
-    duration,
-    dt,
-    coordinates,
-    integrator,
-    window,
-    linear,
-    independent,
-    batch=False,
-    covariance=False,
-) -> Plan:
-    """The checked arguments of `simulate`; see there."""
+    duration: float,
+    dt: float,
+    *,
+    integrator: Integrator = "hermite_simpson",
+    coordinates: Form = "chart",
+    window: int | None = None,
+    batch: bool = False,
+    linear: Literal["sequential", "sqrt"] = "sequential",
+    independent: tuple[str, ...] | None = None,
+    start: Mapping[str, float] | None = None,
+    start_velocities: Mapping[str, float] | None = None,
+    covariance: bool = False,
+) -> SimulationProblem:
+    """The problem that `simulate` solves, as a pytree, for `solve` and `finish`; arguments as there.
+
+    Raises:
+        ArgumentError: An argument cannot be meant.
+        AssemblyError: The mechanism has no degree of freedom that could be independent.
+    """
     dt, duration = finite_number(dt, "dt"), finite_number(duration, "duration")
     if dt <= 0:
         raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt:g}")
@@ -108,9 +128,9 @@ def plan(
                     f"independent: expected {dof} different coordinates, the degrees of freedom; "
                     f"found {listed(independent)}"
                 )
-    return Plan(
-        steps + 1, coordinates, rule, int(window), linear, MotionChart(dof, chosen), bool(batch), bool(covariance)
-    )
+    numbers = steps + 1, coordinates, rule, int(window), linear, MotionChart(dof, chosen), bool(batch), bool(covariance)
+    given = GivenStart.of(mechanism, start, start_velocities)
+    return SimulationProblem(mechanism, given, jnp.asarray(dt, mechanism.reference.dtype), Plan(*numbers))
 
 
 def refuse_rigid(mechanism: AbstractMechanism, q) -> None:
@@ -129,15 +149,3 @@ def refuse_rigid(mechanism: AbstractMechanism, q) -> None:
             f"the mechanism has no degree of freedom: {mechanism.n} coordinates, {mechanism.m} constraint rows; "
             "remove a constraint, free a point, or prescribe a motion"
         )
-
-
-def velocities_given(mechanism: AbstractMechanism, start_velocities: Mapping[str, float] | None):
-    """(mask, values) of the velocities of a start by name; by default those of the mechanism's description.
-
-    Raises:
-        ArgumentError: An unknown name or a value that is not a finite number.
-    """
-    if start_velocities is None:
-        values, mask = mechanism.initial_velocities
-        return mask, values
-    return given_arrays(mechanism, start_velocities, "start_velocities", velocities=True)

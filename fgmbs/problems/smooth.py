@@ -32,7 +32,8 @@ from fgmbs.problems.smoothing import (
 )
 from fgmbs.problems.smoothing_arguments import prepare_smooth
 from fgmbs.problems.smoothing_problem import SmoothingProblem
-from fgmbs.problems.smoothing_result import checked_observable, finish
+from fgmbs.problems.smoothing_result import told
+from fgmbs.problems.solving import finish
 from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
 
@@ -104,11 +105,7 @@ def smooth(
     tell = progress or (lambda *_: None)
     notes = tuple(f"{one.source}: {note}" for one in recordings for note in one.notes)
     solution = _solve(problem, tell, notes) if window is None else _follow(problem, int(window), tell, notes)
-    checked_observable(problem, solution)
-    result = finish(problem, solution, notes)
-    if throw:
-        result.check()
-    return result
+    return finish(problem, solution, notes=notes, throw=throw)
 
 
 def _solve(problem: SmoothingProblem, tell: Progress, notes: Sequence[str]) -> Solution:
@@ -123,7 +120,7 @@ def _solve(problem: SmoothingProblem, tell: Progress, notes: Sequence[str]) -> S
                 at = resized(problem, at, surveyed(problem, at))
             round += 1
     except KeyboardInterrupt:
-        result = finish(problem, concluded(problem, at, surveyed(problem, at)), notes)
+        result = told(problem, concluded(problem, at, surveyed(problem, at)), notes)
         raise Interrupted(f"interrupted after {int(at.iterations)} iterations", result) from None
     return concluded(problem, at, surveyed(problem, at))
 
@@ -160,5 +157,5 @@ def _follow(problem: SmoothingProblem, window: int, tell: Progress, notes: Seque
     if best is not None:
         solution = eqx.tree_at(lambda s: (s.at.best, s.at.margins), solution, (best.best, best.margins))
     if interrupted:
-        raise Interrupted(f"interrupted after {T} steps", finish(problem, solution, notes)) from None
+        raise Interrupted(f"interrupted after {T} steps", told(problem, solution, notes)) from None
     return solution

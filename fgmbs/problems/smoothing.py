@@ -19,6 +19,7 @@ from fgmbs.problems.estimation_likelihood import settled
 from fgmbs.problems.first_state import Attempts, best_start
 from fgmbs.problems.noise_sizes import SizeSearch, slope
 from fgmbs.problems.smoothing_problem import SmoothingProblem
+from fgmbs.problems.solving import solve
 from fgmbs.problems.window import begin as begin_window
 from fgmbs.problems.window import follow
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -264,11 +265,9 @@ class Solution(eqx.Module):
         return self.at.status
 
 
-def solve(problem: SmoothingProblem) -> Solution:
-    """The estimate, as a pure function: for `jax.jit`, `jax.vmap`, derivatives and loops; it raises nothing.
-
-    Derivatives are those of the minimum and of the sizes of noise that are found, by the implicit function theorem.
-    """
+@solve.register(SmoothingProblem)
+def _solve(problem: SmoothingProblem) -> Solution:
+    # Derivatives are those of the minimum and of the sizes of noise that are found, by the implicit function theorem.
     at = _solved(problem)
     return concluded(problem, at, surveyed(problem, at))
 

@@ -19,6 +19,7 @@ from fgmbs.problems.noise_sizes import with_sizes
 from fgmbs.problems.smoothed_motion import Branch, Group, SensorFit, SmoothedMotion
 from fgmbs.problems.smoothing import Solution
 from fgmbs.problems.smoothing_problem import SmoothingProblem
+from fgmbs.problems.solving import finish
 from fgmbs.sensors.base import AbstractSensor
 
 _NOTHING = 1e-12
@@ -27,12 +28,23 @@ _LAGS = 10
 """Lags over which residuals are checked to be white."""
 
 
-def finish(problem: SmoothingProblem, solution: Solution, notes: Sequence[str] = ()) -> SmoothedMotion:
-    """The solution with names and statistics, as `smooth` returns it.
+@finish.register(SmoothingProblem)
+def _finish(
+    problem: SmoothingProblem, solution: Solution, *, notes: Sequence[str] = (), throw: bool = True
+) -> SmoothedMotion:
+    checked_observable(problem, solution)
+    result = told(problem, solution, notes)
+    if throw:
+        result.check()
+    return result
+
+
+def told(problem: SmoothingProblem, solution: Solution, notes: Sequence[str]) -> SmoothedMotion:
+    """The solution with names and statistics, whatever it is worth.
 
     Args:
         problem: What was solved.
-        solution: Its solution, of numbers: where it was found by `jax.vmap`, one member of it.
+        solution: Its solution, of numbers.
         notes: What else is to be told.
     """
     at, seen = solution.at, solution.survey

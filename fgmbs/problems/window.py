@@ -34,7 +34,7 @@ def begin(model: EstimationModel, window: int, x: Float[Array, " nx"], data: Ste
     blank = jax.tree.map(lambda leaf: jnp.zeros((window - 1, *leaf.shape), leaf.dtype), data)
     times = data.times - model.dt * jnp.arange(window - 1, 0, -1)
     blank = blank._replace(times=times, prior=steps[1:], prior_weights=jnp.ones_like(blank.prior_weights))
-    rows = model.rows(steps[1:], blank)
+    rows = jax.vmap(model.blank_rows)(steps[1:], blank)
     return _smoother(model, rows).init(steps, rows, model.free.value)
 
 

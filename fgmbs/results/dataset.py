@@ -89,6 +89,7 @@ def _motion(result: Simulation | DrivenMotion, step: tuple[str, ...]) -> Content
             result.velocity_constraint_norm,
             attributes("norm of the constraint rates", "m²/s, m/s, rad/s"),
         ),
+        "step_status": (step, codes(result.step_status), FLAGS),
         "status": (step[:-1], codes(result.status), FLAGS),
     }
     coordinates = {
@@ -102,7 +103,6 @@ def _motion(result: Simulation | DrivenMotion, step: tuple[str, ...]) -> Content
 def _simulation(result: Simulation, step: tuple[str, ...]) -> Contents:
     variables = {
         "iterations": (step, result.iterations, attributes("iterations of the solver", "1")),
-        "step_status": (step, codes(result.step_status), FLAGS),
     }
     coordinates: dict[str, Any] = {}
     if result.z is not None and result.independent is not None:

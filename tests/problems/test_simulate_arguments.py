@@ -1,16 +1,17 @@
 """What `simulate` refuses and in which words, what it keeps when it ends early, and that it compiles once."""
 
+import inspect
 import re
 
 import jax
 import numpy as np
 import pytest
 
+import fgmbs
 from fgmbs.errors import ArgumentError, AssemblyError, Interrupted, SolveError, Status
 from fgmbs.io.load import parse_mechanism
 from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.problems.simulate import simulate
-from fgmbs.problems.simulation_arguments import plan
 
 TRIANGLE = """
 points:
@@ -92,18 +93,15 @@ def test_arguments_that_cannot_be_meant(fourbar, arguments, text):
     ],
 )
 def test_values_of_the_wrong_type(fourbar, name, value, text):
-    """Below `simulate`, whose types the tests enforce before it sees such values."""
+    """Below the check of types, which the tests put in front of every function."""
     arguments = {
         "duration": 0.1,
         "dt": 1e-3,
         "coordinates": "dependent",
         "integrator": "trapezoidal",
-        "window": 2,
-        "linear": "sequential",
-        "independent": None,
     }
     with pytest.raises(ArgumentError, match=re.escape(text)):
-        plan(fourbar, **arguments | {name: value})
+        inspect.unwrap(fgmbs.prepare_simulate)(fourbar, **arguments | {name: value})
 
 
 def test_mechanism_that_cannot_move():

@@ -170,6 +170,7 @@ def test_positions_and_joint_forces_are_those_in_space(tmp_path):
         motion.multipliers,
         wanted,
         iterations={"positions": jnp.asarray(1)},
+        step_status=motion.step_status,
         status=Status.converged,
     )
     np.testing.assert_allclose(driven.motor_power[:, 0], motion.dq[:, 3], atol=1e-14)
