@@ -54,6 +54,7 @@ class MotionChart(eqx.Module):
         x: Float[Array, " nx"],
         t: Scalar,
         slopes: AbstractMechanism | None = None,
+        B: Float[Array, "dof nv"] | None = None,
     ) -> Float[Array, "nx columns"]:
         """∂x/∂δ at δ = 0, and behind it ∂x/∂θ at constant δ.
 
@@ -64,13 +65,14 @@ class MotionChart(eqx.Module):
             x: A step on the constraints.
             t: Its time [s].
             slopes: ∂mechanism/∂θ, an axis of p behind those of each leaf; None for ∂x/∂δ alone.
+            B: The selection of independent velocities; by default that at x.
         """
-        tangent, S = self._tangent(mechanism, x, t)
+        tangent, S = self._tangent(mechanism, x, t, B)
         if slopes is None:
             return tangent
         return jnp.concatenate([tangent, self._drift(mechanism, x, t, slopes, S)], axis=1)
 
-    def _tangent(self, mechanism, x, t):
+    def _tangent(self, mechanism, x, t, B):
         """(∂x/∂δ, S or None where there are no constraints)."""
         q, dq, u = _split(mechanism, x)
         free = jnp.eye(u.shape[0], dtype=x.dtype)
@@ -78,7 +80,7 @@ class MotionChart(eqx.Module):
         if self.dof == mechanism.nv:
             E = jnp.eye(mechanism.n, dtype=x.dtype) if E is None else E
             return jax.scipy.linalg.block_diag(E, jnp.eye(mechanism.nv, dtype=x.dtype), free), None
-        B, R, S = self._maps(mechanism, q, t)
+        _, R, S = self._maps(mechanism, q, t, B)
         # Φ_q q̇ + Φ_t stays zero while q moves along R: B q̇ does not change, the rest of q̇ makes up for it.
         still = jnp.zeros(mechanism.nv, x.dtype)
 
@@ -113,14 +115,27 @@ class MotionChart(eqx.Module):
         return jax.vmap(along, -1, -1)(slopes)
 
     def move(
-        self, mechanism: AbstractMechanism, x: Float[Array, " nx"], delta: Float[Array, " local"], t: Scalar
+        self,
+        mechanism: AbstractMechanism,
+        x: Float[Array, " nx"],
+        delta: Float[Array, " local"],
+        t: Scalar,
+        B: Float[Array, "dof nv"] | None = None,
     ) -> Float[Array, " nx"]:
-        """x ⊞ δ, by Newton's method from q ⊞ R δz at constant z; NaN where the mechanism does not reach z."""
+        """x ⊞ δ, by Newton's method from q ⊞ R δz at constant z; NaN where the mechanism does not reach z.
+
+        Args:
+            mechanism: The mechanism.
+            x: A step.
+            delta: δ.
+            t: Its time [s].
+            B: The selection of independent velocities; by default that at x.
+        """
         q, dq, u = _split(mechanism, x)
         dz, ddz, du = delta[: self.dof], delta[self.dof : 2 * self.dof], delta[2 * self.dof :]
         if self.dof == mechanism.nv:
             return jnp.concatenate([mechanism.retract(q, dz), dq + ddz, u + du])
-        B, R, back = self._maps(mechanism, q, t)
+        B, R, back = self._maps(mechanism, q, t, B)
         moved = mechanism.retract(q, R @ dz)
         for _ in range(_CORRECTIONS):
             moved = mechanism.retract(moved, -back @ self.closure.rows(mechanism, moved, t))

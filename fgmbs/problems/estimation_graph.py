@@ -131,6 +131,12 @@ class EstimationModel(eqx.Module):
         new = mechanism, sensors, inputs
         return eqx.tree_at(lambda model: (model.mechanism, model.sensors, model.inputs), self, new)
 
+    def reading(self, theta: Float[Array, " p"]) -> "EstimationModel":
+        """The model of θ, but with the mechanism as it is."""
+        shared = self.free.put((self.mechanism, self.shared), theta)[1]
+        parts = (tuple(shared[part.name] for part in parts) for parts in (self.sensors, self.inputs))
+        return eqx.tree_at(lambda model: (model.sensors, model.inputs), self, tuple(parts))
+
     @property
     def forcing(self) -> Forcing:
         decay = [
@@ -170,16 +176,23 @@ class EstimationModel(eqx.Module):
 
     def over(self, rows: Rows) -> TimeGraph:
         """The graph over steps with these rows."""
+        known = [Factor(chart_prior, ("q", "dq", "u"), Noise.sigma(1.0), name="start"), *self.measurements(rows)]
+        if self.free.size:
+            prior = Noise.sigma(self.free.sigma)
+            known.append(Factor(prior_of_unknowns, (), prior, "global", data=self.free.value, theta=True))
+        return self.trajectory.graph(tuple(known), None, rows.times, self.shared, self.free).with_rows(rows)
+
+    def measurements(self, rows: Rows) -> list[Factor]:
+        """The factors of the sensors."""
         forcing = self.forcing
         late = {place.name for place in self.free.places}
-        names, ones = ("q", "dq", "u"), Noise.sigma(1.0)
-        known = [Factor(chart_prior, names, ones, name="start")]
+        factors = []
         for k, (sensor, delay, at_steps) in enumerate(zip(self.sensors, self.delays, self.at_steps, strict=True)):
             slots = rows.factors[SENSORS + k][1].shape[-1] // sensor.rows
-            known.append(
+            factors.append(
                 Factor(
                     measurement,
-                    names,
+                    ("q", "dq", "u"),
                     Noise.sigma(jnp.tile(sensor.noise_sigma(), slots)),
                     "step" if at_steps else "interval",
                     data=(forcing, delay if f"{sensor.name}.delay" in late else None),
@@ -189,31 +202,29 @@ class EstimationModel(eqx.Module):
                     name=sensor.name,
                 )
             )
-        if self.free.size:
-            prior = Noise.sigma(self.free.sigma)
-            known.append(Factor(prior_of_unknowns, (), prior, "global", data=self.free.value, theta=True))
-        return self.trajectory.graph(tuple(known), None, rows.times, self.shared, self.free).with_rows(rows)
+        return factors
 
     def rows(self, x: Float[Array, "*steps nx"], data: StepData) -> Rows:
         """What varies with time in the graph."""
         if x.ndim == 2:
             return over_time(self.rows, x, data)
-        return self._rows(x, data, *self._process(x, data.times))
+        return self.rows_with(x, data, *self.process(x, data.times))
 
     def blank_rows(self, x: Float[Array, " nx"], data: StepData) -> Rows:
         """Rows of a step that goes on from none."""
         B = self.chart.selection(self.mechanism, x[: self.mechanism.n], data.times)
         size = 2 * B.shape[0] + len(self.wandering)
-        return self._rows(x, data, jnp.zeros_like(B), B, jnp.zeros((size, size), B.dtype))
+        return self.rows_with(x, data, jnp.zeros_like(B), B, jnp.zeros((size, size), B.dtype))
 
-    def _rows(self, x, data: StepData, T, B, W) -> Rows:
+    def rows_with(self, x: Float[Array, " nx"], data: StepData, T: Array, B: Array, W: Array) -> Rows:
+        """Rows of a step with these (T, B, whitening matrix)."""
         C = self.chart.widened(B, len(self.wandering))
         varying = [((T, data.commands), data.linked * W), ((C, data.prior), data.prior_weights)]
         for samples in data.samples:
             varying.append(((samples.values, samples.fractions, data.commands), samples.mask.ravel()))
         return Rows(data.times, (*varying, *(((None, None),) * bool(self.free.size))))
 
-    def _process(self, x, t) -> tuple[Float[Array, "dof nv"], Float[Array, "dof nv"], Float[Array, "rows rows"]]:
+    def process(self, x, t) -> tuple[Float[Array, "dof nv"], Float[Array, "dof nv"], Float[Array, "rows rows"]]:
         """(T, B, whitening matrix of `transition`) near x."""
         mechanism, dt = self.mechanism, self.dt
         q = x[: mechanism.n]

@@ -1,7 +1,5 @@
 """State estimation as a pure function of arrays: a problem in, an estimate out."""
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,29 +7,26 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.errors import Status
-from fgmbs.graph import Look, Unknowns, of_mechanism
+from fgmbs.graph import Look, Unknowns
 from fgmbs.inputs import Disturbance, WhiteNoise, wandering
 from fgmbs.one_kernel import one_kernel
 from fgmbs.problems.estimation_account import Account, FactorRows, Survey, account, survey, totals
 from fgmbs.problems.estimation_arguments import nominal_delays
 from fgmbs.problems.estimation_graph import SENSORS, EstimationModel, StepData
 from fgmbs.problems.estimation_likelihood import settled
+from fgmbs.problems.first_guess import follow
 from fgmbs.problems.first_state import Attempts, best_start
 from fgmbs.problems.noise_sizes import SizeSearch, slope
 from fgmbs.problems.smoothing_problem import SmoothingProblem
 from fgmbs.problems.solving import solve
-from fgmbs.problems.window import begin as begin_window
-from fgmbs.problems.window import follow
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.typing import Scalar
-from fgmbs.unknowns import Free, Place
+from fgmbs.unknowns import Free
 
 _ITERATIONS = 10
 """Of Levenberg–Marquardt in a round: between two looks at the keyboard."""
 _STEP = 1e-4
 """Relative step at which the iterations end; it is still taken, which squares it."""
-_GUESS = 0.1
-"""Relative step that a first guess of the motion does not care to look at again."""
 _HELD = 1e-3
 """Standard deviation of unknown numbers while the start is looked for, relative to that of their priors."""
 _ROUNDS = 20
@@ -120,19 +115,13 @@ def _guess(problem: SmoothingProblem):
 
 @one_kernel
 def _attempts(model: EstimationModel, starts: Array, data: StepData, count: Int[Array, ""]) -> Attempts:
-    # A calibration that is free to go anywhere makes any start fit; a mechanism that is free to become any other
-    # follows whatever the first samples say.
-    searching = _held(model.free, lambda place: not place.name.endswith(".bias"))
-    following = _held(model.free, of_mechanism)
+    # A calibration that is free to go anywhere makes any start fit.
+    searching = _held(model.free)
 
     def follow_from(candidate, count, chosen):
         x = starts[candidate]
-        priors = jnp.where(chosen, following, searching)
-        held = eqx.tree_at(lambda model: model.free.sigma, model, priors)
-        rows = data._replace(prior=data.prior.at[0].set(x))
-        state = begin_window(held, 2, x, jax.tree.map(lambda leaf: leaf[0], rows))
-        state, seen = follow(held, state, rows, count, _GUESS)
-        return seen.cost[count - 1], seen.newest[count - 1][: model.mechanism.n], (seen.newest, state.globals)
+        seen = follow(model, x, jnp.where(chosen, model.free.sigma, searching), data, count)
+        return seen.cost[count - 1], seen.steps[count - 1][: model.mechanism.n], (seen.steps, seen.theta)
 
     blank = jnp.zeros((data.times.shape[0], model.step_size)), jnp.zeros_like(model.free.value)
     return best_start(model.mechanism, follow_from, blank, starts.shape[0], count)
@@ -345,12 +334,12 @@ def _moving(at: SmoothingState):
     return at.x, at.look, at.first, at.search
 
 
-def _held(free: Free, which: Callable[[Place], bool]) -> Float[Array, " p"]:
-    """Standard deviations of the priors of θ, by which some unknown numbers are held at what is expected of them."""
-    held = np.concatenate([np.zeros(0, bool), *(np.full(place.size, which(place)) for place in free.places)])
+def _held(free: Free) -> Float[Array, " p"]:
+    """Standard deviations of the priors of θ, by which all numbers but biases are held at what is expected of them."""
+    held = [np.full(place.size, not place.name.endswith(".bias")) for place in free.places]
     size = jnp.where(free.logs | (free.value == 0), 1.0, jnp.abs(free.value))
     sigma = jnp.where(jnp.isfinite(free.sigma), free.sigma, size)
-    return jnp.where(held, _HELD * sigma, free.sigma)
+    return jnp.where(np.concatenate([np.zeros(0, bool), *held]), _HELD * sigma, free.sigma)
 
 
 def _distance(x: Unknowns, y: Unknowns) -> Scalar:

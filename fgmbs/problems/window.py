@@ -1,7 +1,5 @@
 """The fixed-lag smoother of an estimation: one new step at a time, as data come in."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -14,14 +12,6 @@ from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 _TOLERANCE = 1e-4
 """Relative change of a window that is taken without another look: what is left after it is its square, far below the
 noise."""
-
-
-class Followed(NamedTuple):
-    """What is known of steps when they come in."""
-
-    newest: Float[Array, "*steps nx"]
-    cost: Float[Array, "*steps"]
-    """Of everything taken in so far."""
 
 
 def begin(model: EstimationModel, window: int, x: Float[Array, " nx"], data: StepData) -> WindowState:
@@ -43,25 +33,6 @@ def take_in(
 ) -> tuple[WindowState, Estimate]:
     """Takes in a step."""
     return _smoother(model, state.rows, tol).step(state, data)
-
-
-def follow(
-    model: EstimationModel, state: WindowState, data: StepData, count: Array | int, tol: float
-) -> tuple[WindowState, Followed]:
-    """The first `count` steps of a recording, one after the other, and what was known of each when it came in.
-
-    The number of steps is no part of the program: a part of a recording costs no compilation.
-    """
-    T = data.times.shape[0]
-    seen = Followed(jnp.zeros((T, model.step_size), data.times.dtype), jnp.zeros(T, data.times.dtype))
-
-    def advance(k, carry):
-        state, seen = carry
-        state, estimate = take_in(model, state, jax.tree.map(lambda leaf: leaf[k], data), tol)
-        new = Followed(estimate.steps[-1], estimate.cost)
-        return state, jax.tree.map(lambda all, one: all.at[k].set(one), seen, new)
-
-    return jax.lax.fori_loop(0, count, advance, (state, seen))
 
 
 def _smoother(model: EstimationModel, rows: Rows, tol: float = _TOLERANCE) -> FixedLagSmoother:

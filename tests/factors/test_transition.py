@@ -96,7 +96,7 @@ def whitened(force, x1, dt=0.01, mass=2.0):
     rest = Free(), jnp.asarray(dt), MotionChart(1), jnp.zeros(0), ()
     model = EstimationModel(Mass(jnp.asarray(mass)), (), (force,), *rest)
     x = jnp.zeros(model.step_size)
-    T, _, W = model._process(x, jnp.asarray(0.0))
+    T, _, W = model.process(x, jnp.asarray(0.0))
     data = (model.transition, model.forcing)
     at = Instant(model.mechanism, jnp.asarray(dt), jnp.asarray(dt), jnp.zeros(0), {}, (T, jnp.zeros((2, 0))), data)
     return W @ transition(at, x[:1], x[1:2], x[2:], x1[:1], x1[1:2], x1[2:])
@@ -130,7 +130,7 @@ def test_power_is_the_kinetic_energy_fed_in(fourbar):
     model = EstimationModel(fourbar, (), (Disturbance(0.3),), *rest)
     q = fgmbs.assemble(fourbar)
     x = jnp.concatenate([q, jnp.zeros(fourbar.nv)])
-    _, _, W = model._process(x, jnp.asarray(0.0))
+    _, _, W = model.process(x, jnp.asarray(0.0))
     E = model.chart.tangent(fourbar, x, 0.0)[fourbar.n :, 1:]
     cov = E @ np.linalg.inv(W[1:, 1:].T @ W[1:, 1:]) @ E.T
     energy = 0.5 * np.trace(fourbar.mass_matrix(q) @ cov)
