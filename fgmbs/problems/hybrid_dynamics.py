@@ -252,7 +252,7 @@ def _command(where: str, value: ArrayLike | Callable, times: np.ndarray) -> Call
         ArgumentError: Samples of another shape or that are not finite.
     """
     if callable(value):
-        return OfTime(value) if jax.tree.leaves(value) == [value] else value
+        return OfTime(value) if jax.tree_util.all_leaves([value]) else value
     curve = force_curve(jnp.asarray(times), checked_samples(where, value, times, 1))
     return PiecewisePolynomial(curve.knots, curve.coefficients[0])
 

@@ -105,6 +105,28 @@ def test_derivative_by_a_given_start_equals_differences(crank):
     np.testing.assert_allclose(jax.jacfwd(final)(FAR), expected, atol=1e-8 * np.abs(expected).max())
 
 
+class Cosine(eqx.Module):
+    """A command with a number of its own."""
+
+    height: jax.Array
+
+    def __call__(self, t):
+        return self.height * jnp.cos(2 * t)
+
+
+def test_numbers_of_a_command_are_numbers_of_the_problem(crank):
+    how = dict(start={"theta": FAR})
+    problem = fgmbs.prepare_hybrid_dynamics(crank, T, forces={"motor": Cosine(jnp.asarray(30.0))}, **how)
+
+    @jax.jit
+    def final(height):
+        return fgmbs.solve(eqx.tree_at(lambda p: p.outside.commands[0].height, problem, height)).q[-1]
+
+    plain = fgmbs.prepare_hybrid_dynamics(crank, T, forces={"motor": torque}, **how)
+    np.testing.assert_allclose(final(30.0), jax.jit(fgmbs.solve)(plain).q[-1], atol=1e-12)
+    assert np.abs(final(60.0) - final(30.0)).max() > 1e-6
+
+
 def test_another_mechanism_in_the_problem_brings_its_own_velocities(configs):
     mass = load(configs / "mechanisms" / "spring_mass_damper.yaml")
     problem = fgmbs.prepare_simulate(mass, 0.1, 0.01)
