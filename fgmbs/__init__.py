@@ -10,6 +10,7 @@ if "JAX_ENABLE_X64" not in os.environ:
 from fgmbs import inputs as inputs
 from fgmbs import sensors as sensors
 from fgmbs import trajectories as trajectories
+from fgmbs.compilation_cache import cache as cache
 from fgmbs.dynamics import acceleration as acceleration
 from fgmbs.dynamics import energy as energy
 from fgmbs.errors import ArgumentError as ArgumentError

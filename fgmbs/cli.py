@@ -1,5 +1,7 @@
 """The command line: `fgmbs simulate`, `fgmbs inverse`, `fgmbs smooth`, `fgmbs run`, `fgmbs check`."""
 
+import argparse
+import os
 import sys
 import tempfile
 import time
@@ -15,6 +17,7 @@ from tqdm import tqdm
 
 import fgmbs
 from fgmbs import plots, results
+from fgmbs.compilation_cache import VARIABLE, cache
 from fgmbs.errors import ArgumentError, FgmbsError, Interrupted, SolveError
 from fgmbs.inputs import wandering
 from fgmbs.io.experiment import Experiment, InverseExperiment, InverseSettings, Settings, limits, read_experiment
@@ -31,6 +34,9 @@ RESULTS = "results.nc"
 """Name of the file of results in the output folder."""
 
 _FAILED, _INTERRUPTED = 2, 130
+
+_ABOUT = f"""Motion, forces and parameters of mechanisms. Compiled programs are kept in the user's folder for caches:
+--cache FOLDER (or {VARIABLE}=FOLDER) names another one, --cache off keeps none."""
 
 
 @dataclass
@@ -97,7 +103,7 @@ def main(args: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
         try:
-            match _parse(sys.argv[1:] if args is None else list(args)):
+            match _parse(_cached(sys.argv[1:] if args is None else list(args))):
                 case Check(mechanism):
                     check(mechanism)
                 case Run(_, experiment):
@@ -119,9 +125,23 @@ def main(args: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _cached(args: list[str]) -> list[str]:
+    """Switches the cache of compiled programs on; all arguments but those about it."""
+    parser = argparse.ArgumentParser(prog="fgmbs", add_help=False, allow_abbrev=False)
+    parser.add_argument("--cache")
+    given, others = parser.parse_known_args(args)
+    try:
+        cache(given.cache)
+    except ArgumentError as error:
+        if given.cache is not None or VARIABLE in os.environ:
+            raise
+        _say(f"warning: {error}; compiled programs are not kept")
+    return others
+
+
 def _parse(args: list[str]) -> Simulate | Inverse | Run | RunInverse | Check | SmoothExperiment:
     commands = Simulate | Inverse | Smooth | Run | Check
-    command, unknown = tyro.cli(commands, args=args, prog="fgmbs", return_unknown_args=True)
+    command, unknown = tyro.cli(commands, args=args, prog="fgmbs", description=_ABOUT, return_unknown_args=True)
     if isinstance(command, Run | Smooth):
         # Once more, now that the file says what the options replace.
         experiment = read_experiment(command.file)
@@ -132,7 +152,7 @@ def _parse(args: list[str]) -> Simulate | Inverse | Run | RunInverse | Check | S
         kind = RunInverse if isinstance(experiment, InverseExperiment) else Run
         return _replaced(kind, command.file, experiment, args)
     if unknown:
-        tyro.cli(commands, args=args, prog="fgmbs")  # exits with advice
+        tyro.cli(commands, args=args, prog="fgmbs", description=_ABOUT)  # exits with advice
     return command
 
 

@@ -1,10 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
-import shutil
-import tempfile
 import types
-from functools import partial
 from pathlib import Path
 
 import jax
@@ -21,14 +18,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def pytest_configure(config):
-    """Programs that several files need are compiled once, for all workers."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        folder = tempfile.mkdtemp(prefix="fgmbs-tests-")
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder  # read by workers
-        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
-        jax.config.update("jax_compilation_cache_dir", folder)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
-        config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
+    """Compiled programs are kept between runs (see `fgmbs.cache`), for all processes, those of notebooks too."""
+    folder = fgmbs.cache()
+    if folder is not None:
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+        for option in ("jax_persistent_cache_min_compile_time_secs", "jax_compilation_cache_max_size"):
+            os.environ[option.upper()] = str(getattr(jax.config, option))
 
 
 _MANY_PIECES = 30_000

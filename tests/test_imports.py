@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "fgmbs"
 LAYERS = (
     *(
-        ("typing", "errors", "tracing", "flat", "loops", "lanes", "one_kernel"),
+        ("typing", "errors", "tracing", "flat", "loops", "lanes", "one_kernel", "compilation_cache"),
         ("kkt", "trajectories"),
         ("unknowns",),
         ("io",),
