@@ -1,6 +1,7 @@
 """What is asked of numbers that may be traced: whether an error can be raised, and whether a program can be spared."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import jax
@@ -17,6 +18,17 @@ def is_traced(*trees: Any) -> bool:
     It never decides how a number is calculated: the same call gives the same answer under `jax.vmap` and without.
     """
     return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(trees))
+
+
+@contextmanager
+def computed_now() -> Iterator[None]:
+    """What is computed within is a number, also while a function is traced.
+
+    Otherwise nothing changes: in `jax.ensure_compile_time_eval` compiled functions are traced operation by operation,
+    and compiled again.
+    """
+    with jax.ensure_compile_time_eval() if is_traced(jnp.zeros(())) else nullcontext():
+        yield
 
 
 def repeat(more: Callable[[State], Bool[Array, ""]], step: Callable[[State], State], state: State) -> State:

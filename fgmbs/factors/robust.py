@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import stats
+from scipy import special
 
 Squares: TypeAlias = Float[Array, "*places"] | float
 _QUANTILES = 10_000
@@ -70,6 +70,7 @@ class Tukey(AbstractLoss):
 
 def left_of_normal(loss: AbstractLoss, width: int) -> tuple[float, float]:
     """(mean, variance) per row of the sum of squares that a loss leaves of normal residuals: Huber's proposal 2."""
-    s = stats.chi2.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES, width)
+    probabilities = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    s = special.chdtri(width, 1 - probabilities)  # of χ²
     left = np.asarray(loss.weight(jnp.asarray(s))) ** 2 * s
     return float(np.mean(left)) / width, float(np.var(left)) / width

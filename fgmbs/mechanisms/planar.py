@@ -26,6 +26,7 @@ from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar_forces import actuation, generalized_forces, potential
 from fgmbs.mechanisms.planar_numbers import PlanarNumbers, planar_numbers
 from fgmbs.mechanisms.planar_topology import PlanarTopology, planar_topology
+from fgmbs.tracing import computed_now
 from fgmbs.trajectories.arguments import Numbers
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 from fgmbs.unknowns import Path as LeafPath
@@ -302,5 +303,5 @@ def load(path: str | Path) -> PlanarMechanism:
 def _described_dof(description: MechanismDescription) -> int:
     from fgmbs.kinematics.mobility import degrees_of_freedom  # kinematics build on mechanisms
 
-    with jax.ensure_compile_time_eval():
+    with computed_now():
         return degrees_of_freedom(PlanarMechanism.from_description(description))

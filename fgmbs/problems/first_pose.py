@@ -22,7 +22,7 @@ from fgmbs.kinematics.search import nearest_assembly
 from fgmbs.kinematics.velocity import contradiction, velocity_and_gaps
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
-from fgmbs.tracing import is_traced
+from fgmbs.tracing import computed_now, is_traced
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _TIGHT = 1e-5
@@ -173,7 +173,7 @@ def freedom_left(mechanism: AbstractMechanism, followed: tuple[int, ...], t: flo
 
 
 def _described(mechanism: AbstractMechanism) -> AbstractMechanism:
-    with jax.ensure_compile_time_eval():
+    with computed_now():
         described = mechanism.described
     return mechanism if described is None else described
 
@@ -181,7 +181,7 @@ def _described(mechanism: AbstractMechanism) -> AbstractMechanism:
 def _freedom_as_drawn(mechanism: AbstractMechanism, followed: tuple[int, ...], t: float) -> int:
     if is_traced(mechanism):
         return max(0, mechanism.dof - len(followed))
-    with jax.ensure_compile_time_eval():
+    with computed_now():
         return _freedom(mechanism, assemble(mechanism, t=t), t, followed)
 
 
@@ -196,7 +196,7 @@ def refuse_freedom(mechanism: AbstractMechanism, followed: tuple[int, ...], t: f
         return
     names = listed(mechanism.coordinate_names[i] for i in followed)
     if not is_traced(mechanism):
-        with jax.ensure_compile_time_eval():
+        with computed_now():
             q = assemble(mechanism, t=t)
             aside = np.random.default_rng(0).standard_normal(mechanism.nv) * 1e-2 * float(jnp.max(jnp.abs(q)))
             left_nearby = _freedom(

@@ -54,8 +54,8 @@ class SmoothingState(eqx.Module):
     search: SizeSearch
     delays: Float[Array, " sensors"]
     """With which the samples are placed [s]."""
-    look: Look
-    """What was seen at x, or one step of the solver before."""
+    look: Look | None
+    """What was seen at x, or one step of the solver before; None before the first round."""
     status: Status
     resize: Bool[Array, ""]
     """Sizes of noise are to be found before the next round."""
@@ -129,12 +129,7 @@ def _attempts(model: EstimationModel, starts: Array, data: StepData, count: Int[
 
 def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> SmoothingState:
     """A first guess."""
-    delays, search = nominal_delays(problem.sensors), SizeSearch.of(problem.sizes)
-
-    def look():
-        model, data = problem.model(search.logs, delays), problem.data(delays, first, behind)
-        return model.graph(x, data).look(x)
-
+    search = SizeSearch.of(problem.sizes)
     return SmoothingState(
         x=x,
         first=first,
@@ -142,20 +137,29 @@ def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> 
         best=jnp.zeros(problem.recording.count.shape, int),
         margins=jnp.full(problem.recording.starts.shape[:-1], jnp.inf),
         search=search,
-        delays=delays,
-        look=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), eqx.filter_eval_shape(look)),
+        delays=nominal_delays(problem.sensors),
+        look=None,
         status=Status.running,
         resize=jnp.asarray(False),
         rounds=jnp.asarray(0),
         placings=jnp.asarray(0),
         iterations=jnp.asarray(0),
-        history=jnp.full(_ITERATIONS * _most_rounds(search) * (1 + _PLACINGS), jnp.nan),
+        history=jnp.full(_ITERATIONS * _most_rounds(search) * (1 + _PLACINGS), jnp.nan, float),
     )
 
 
-@eqx.filter_jit
 def improved(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
     """A round: some iterations with the weights that belong to x."""
+    return _improved(problem, _blind(at))
+
+
+def _blind(at: SmoothingState) -> SmoothingState:
+    """Without what was seen, from which no round begins: the first one is the same program as the others."""
+    return eqx.tree_at(lambda at: at.look, at, None, is_leaf=lambda leaf: leaf is None)
+
+
+@eqx.filter_jit
+def _improved(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
     model, data = _model_and_data(problem, at)
     solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=_STEP)
     x, state = solver.run(at.x, model.graph(at.x, data))
@@ -197,7 +201,8 @@ def improved(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
 def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
     """The survey of an estimate."""
     model, data = _model_and_data(problem, at)
-    return survey(model.graph(at.x, data), at.x, at.look)
+    graph = model.graph(at.x, data)
+    return survey(graph, at.x, graph.look(at.x) if at.look is None else at.look)
 
 
 @eqx.filter_jit
@@ -266,8 +271,7 @@ def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> So
     """What is told of an estimate."""
     model, data = _model_and_data(problem, at)
     told = account(model, at.x, data, model.covariances(seen.marginals))
-    at = eqx.tree_at(lambda at: at.look, at, None)
-    return Solution(at.x, at.search.logs, at.search.covariance(), seen, told, data, at)
+    return Solution(at.x, at.search.logs, at.search.covariance(), seen, told, data, _blind(at))
 
 
 @eqx.filter_jit
@@ -278,7 +282,6 @@ def followed(problem: SmoothingProblem, first: Float[Array, " nx"], x: Unknowns,
     graph = model.graph(x, data)
     seen = survey(graph, x, graph.look(x))._replace(log_likelihood=jnp.full((), jnp.nan))
     told = account(model, x, data, covariance)
-    at = eqx.tree_at(lambda at: at.look, at, None)
     return Solution(x, at.search.logs, at.search.covariance(), seen, told, data, at)
 
 
@@ -291,7 +294,11 @@ def _solved(problem: SmoothingProblem) -> SmoothingState:
         at = improved(problem, at)
         return jax.lax.cond(at.resize, resize, lambda at: at, at) if problem.sizes.size else at
 
-    return jax.lax.while_loop(lambda at: ~at.done, advance, begun(problem))
+    at = begun(problem)
+    seen = eqx.filter_eval_shape(improved, problem, at).look
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), seen)
+    at = eqx.tree_at(lambda at: at.look, at, blank, is_leaf=lambda leaf: leaf is None)
+    return jax.lax.while_loop(lambda at: ~at.done, advance, at)
 
 
 @_solved.def_jvp

@@ -75,9 +75,9 @@ def prepare_smooth(
     # Room for as many samples as the steps have, so that their number is no part of the program.
     rooms = [max(steps * room, *(len(parts[k].stamps) for parts in channels)) for k, room in enumerate(slots)]
     none_given = any(begin.x is None for begin in starts)
-    poses = jnp.stack(candidate_poses(mechanism)) if none_given else jnp.zeros((1, mechanism.n))
-    rest = jnp.zeros((len(poses), mechanism.nv + len(wandering(inputs))))
-    candidates = jnp.concatenate([poses, rest], axis=1)
+    poses = np.stack(candidate_poses(mechanism)) if none_given else np.zeros((1, mechanism.n))
+    rest = np.zeros((len(poses), mechanism.nv + len(wandering(inputs))))
+    candidates = jax.device_put(np.concatenate([poses, rest], axis=1))
 
     def data(one: Recording, grid: grids.Grid, parts, begin: Start) -> RecordingData:
         known = grids.commands(one, commands_of(inputs), grid)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from scipy import stats
+from jaxtyping import Array, Float
+from scipy import special
 
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.robust import AbstractLoss, left_of_normal
@@ -58,8 +58,8 @@ def told(problem: SmoothingProblem, solution: Solution, notes: Sequence[str]) ->
 
     theta, free, sizes = solution.x.globals, problem.free, problem.sizes
     steps, account = together(solution.x.steps), jax.tree.map(together, solution.account)
-    free_std = free.deviations(theta, jnp.sqrt(jnp.diag(seen.marginals.globals)))
-    sizes_std = sizes.deviations(solution.sizes, jnp.sqrt(jnp.diag(solution.sizes_covariance)))
+    free_std = free.deviations(theta, _deviations(seen.marginals.globals))
+    sizes_std = sizes.deviations(solution.sizes, _deviations(solution.sizes_covariance))
     found = sizes.named(sizes.values(solution.sizes))
     by_owner = {place.path[0].key: found[place.name] for place in sizes.places}
     sensors, inputs = with_sizes(problem.sensors, problem.inputs, by_owner)
@@ -98,6 +98,10 @@ def told(problem: SmoothingProblem, solution: Solution, notes: Sequence[str]) ->
         branches=_branches(problem, np.asarray(at.margins), n),
         notes=(*notes, *at.search.notes(sizes)),
     )
+
+
+def _deviations(covariance: Float[Array, "p p"]) -> Float[Array, " p"]:
+    return jax.device_put(np.sqrt(np.diag(np.asarray(covariance))))
 
 
 def _branches(problem: SmoothingProblem, margins: np.ndarray, n: int) -> tuple[Branch, ...]:
@@ -162,7 +166,7 @@ def _group(
     chi2 = float(np.sum(r**2)) / mean
     # The distribution of χ² times a number that has this mean and variance.
     scale = variance / mean**2 / 2
-    tail = stats.chi2.sf(chi2 / scale, dof / scale) if dof > 0 else np.nan
+    tail = special.chdtrc(dof / scale, chi2 / scale) if dof > 0 else np.nan
     correlation, whiteness = _whiteness([r[there[:, k], k] for k in range(width)])
     return Group(
         name, kind, int(np.sum(there)), dof, chi2, size, found, float(2 * min(tail, 1 - tail)), correlation, whiteness
@@ -181,7 +185,7 @@ def _whiteness(series: list[np.ndarray]) -> tuple[float, float]:
         r = np.array([np.sum(s[k:] * s[:-k]) / total for k in lags])
         statistic += n * (n + 2) * np.sum(r**2 / (n - lags))
         first.append(r[0])
-    return float(np.mean(first)), float(stats.chi2.sf(statistic, _LAGS * len(series)))
+    return float(np.mean(first)), float(special.chdtrc(_LAGS * len(series), statistic))
 
 
 def _fits(

@@ -10,6 +10,7 @@ import fgmbs
 from fgmbs import Unknown
 from fgmbs.errors import Status
 from fgmbs.inputs import Disturbance
+from fgmbs.problems import smoothing
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
 
 DT = 0.01
@@ -56,6 +57,14 @@ def test_it_is_what_smooth_does(fourbar, recording, problem, solve):
     for name in ("q", "dq", "q_std", "ddq", "log_likelihood"):
         np.testing.assert_allclose(getattr(motion, name), getattr(other, name), rtol=1e-9, atol=1e-12, err_msg=name)
     assert motion.report() == other.report()
+
+
+def test_every_round_is_the_same_program(problem):
+    """What a round begins with has the same shapes and types, weak ones too, whether it is the first one or not."""
+    kinds = lambda at: jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), at)
+    first = eqx.filter_eval_shape(smoothing.begun, problem)
+    second = eqx.filter_eval_shape(smoothing.improved, problem, first)
+    assert kinds(first) == kinds(eqx.tree_at(lambda at: at.look, second, None))
 
 
 def test_mapped_over_seeds_in_a_scan_of_ones_own_it_is_the_loop(problem, solve):
