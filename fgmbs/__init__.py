@@ -1,6 +1,7 @@
 """fgmbs: motion, forces and parameters of mechanisms, estimated with factor graphs over time."""
 
 import os
+from importlib.metadata import version
 
 import jax
 
@@ -52,3 +53,5 @@ from fgmbs.sensors.readings import readings as readings
 from fgmbs.solvers.fixed_lag import FixedLagSmoother as FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt
 from fgmbs.unknowns import Unknown as Unknown
+
+__version__ = version("fgmbs")

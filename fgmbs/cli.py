@@ -36,7 +36,7 @@ RESULTS = "results.nc"
 _FAILED, _INTERRUPTED = 2, 130
 
 _ABOUT = f"""Motion, forces and parameters of mechanisms. Compiled programs are kept in the user's folder for caches:
---cache FOLDER (or {VARIABLE}=FOLDER) names another one, --cache off keeps none."""
+--cache FOLDER (or {VARIABLE}=FOLDER) names another one, --cache off keeps none. --version says the version."""
 
 
 @dataclass
@@ -126,8 +126,9 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _cached(args: list[str]) -> list[str]:
-    """Switches the cache of compiled programs on; all arguments but those about it."""
+    """Switches the cache of compiled programs on; all arguments but those about it. Says the version, if asked."""
     parser = argparse.ArgumentParser(prog="fgmbs", add_help=False, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"fgmbs {fgmbs.__version__}")
     parser.add_argument("--cache")
     given, others = parser.parse_known_args(args)
     try:

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+import fgmbs
 from fgmbs import cli, results
 
 
@@ -231,3 +232,10 @@ def test_ctrl_c_saves_the_steps_that_are_done(configs, tmp_path):
     assert np.isfinite(dataset["q"]).all()
     assert f"interrupted after {steps} of 100000001 steps; the {steps} steps up to there are in" in rest.decode()
     assert b"Traceback" not in said + rest
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"fgmbs {fgmbs.__version__}\n"
