@@ -211,6 +211,7 @@ def _done(equation: Any, operands: list) -> Sequence[Any]:
     if name == "dot_general":
         contracted, batch = params["dimension_numbers"]
         if min(x.ndim for x in operands) > 1 or batch[0]:
+            operands = map(jnp.asarray, operands)  # constants may be of a type that JAX has for them
             return [loops.product(*operands, contracted, batch).astype(equation.outvars[0].aval.dtype)]
     if name == "sort":
         columns = [jnp.moveaxis(x, params["dimension"], -1) for x in operands]
