@@ -40,6 +40,27 @@ def _forget_programs():
 
 
 @pytest.fixture(scope="session")
+def _compilations():
+    """Names of programs as they are compiled, or read from the cache on disk."""
+    names = []
+
+    def note(event, duration, fun_name="", **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            names.append(fun_name)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield names
+    jax.monitoring.unregister_event_duration_listener(note)
+
+
+@pytest.fixture
+def compiled(_compilations) -> list[str]:
+    """Names of the programs that were compiled since; to be cleared where counting shall begin."""
+    _compilations.clear()
+    return _compilations
+
+
+@pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Reference mechanisms and measurements, which do not belong to the project."""
     path = Path(os.environ.get("FGMBS_DATA", ROOT.parent / "shared" / "data"))

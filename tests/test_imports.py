@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "fgmbs"
 LAYERS = (
     *(
         ("typing", "errors", "tracing", "flat", "loops", "lanes", "one_kernel", "compilation_cache"),
+        ("buckets",),
         ("kkt", "trajectories"),
         ("unknowns",),
         ("io",),

@@ -84,6 +84,7 @@ def test_save_writes_every_array_of_a_driven_motion(driven, tmp_path):
 
 
 def test_every_status_has_its_number():
+    assert [int(results.contents.codes(getattr(fgmbs.Status, name))) for name in results.STATUSES] == [*range(9)]
     messages = {fgmbs.Status[getattr(fgmbs.Status, name)] for name in results.STATUSES}
     assert len(messages) == len(results.STATUSES) == len(fgmbs.Status)
 

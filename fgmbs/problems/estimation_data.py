@@ -19,8 +19,6 @@ _ON_STEP = 1e-6
 """Distance from a step, in steps, below which a sample lies on it."""
 _NEVER = 1e30
 """Time of samples that are not there [s]."""
-_GRAIN = 8
-"""Numbers of steps are rounded up to the next of so many per doubling: recordings of other lengths reuse programs."""
 
 
 class Grid(NamedTuple):
@@ -170,9 +168,3 @@ def commands(recording: Recording, inputs: Sequence[Command], steps: Grid) -> np
             signals[1:, :, k] = mean[:, None]
             signals[0, :, k] = signal.values[since[0]]
     return signals
-
-
-def padded(size: int) -> int:
-    """The number of steps, or samples, to compute with."""
-    grain = 2 ** max(0, math.floor(math.log2(max(1, size))) - int(math.log2(_GRAIN)))
-    return -(-size // grain) * grain

@@ -79,15 +79,16 @@ class Marched(NamedTuple):
     status: Status
 
 
-Advance: TypeAlias = Callable[[PyTree, Int[Array, ""], int], tuple[PyTree, PyTree]]
-"""(State, steps done, length) → (state, outputs) of the steps that follow."""
+Advance: TypeAlias = Callable[[PyTree, Int[Array, ""], int, Int[Array, ""] | None], tuple[PyTree, PyTree]]
+"""(State, steps done, length, how many of these are to be taken, all by default) → (state, outputs) of the steps that
+follow."""
 Run: TypeAlias = Callable[..., tuple[PyTree, bool]]
-"""(Advance, state, steps, steps at a time, outputs of steps that are there already) → (outputs of all, cut short)."""
+"""(Advance, state, steps, outputs of steps that are there already) → (outputs of all, cut short)."""
 
 
-def at_once(advance: Advance, state: PyTree, steps: int, chunk: int, *first: PyTree) -> tuple[PyTree, bool]:
+def at_once(advance: Advance, state: PyTree, steps: int, *first: PyTree) -> tuple[PyTree, bool]:
     """(Outputs of all steps, False): all in one go, as part of any program."""
-    _, out = advance(state, jnp.asarray(0), steps)
+    _, out = advance(state, jnp.asarray(0), steps, None)
     return jax.tree.map(lambda *parts: jnp.concatenate(parts), *first, out), False
 
 
@@ -97,18 +98,19 @@ class InChunks(NamedTuple):
     progress: Callable[[int, int], None] | None
     """Called with (steps done, steps in all)."""
 
-    def __call__(self, advance: Advance, state: PyTree, steps: int, chunk: int, *first: PyTree) -> tuple[PyTree, bool]:
+    def __call__(self, advance: Advance, state: PyTree, steps: int, *first: PyTree) -> tuple[PyTree, bool]:
         """(Outputs of all steps, whether Ctrl-C has cut them short), which it cannot before the first chunk is done.
 
-        What the last chunk has too many is cut off.
+        Chunks are of one length, whatever the number of steps: one program serves all.
         """
         done, ahead, interrupted = [*first], len(first), False
         try:
-            for begin in range(0, steps, chunk):
-                state, out = advance(state, jnp.asarray(begin), chunk)
+            for begin in range(0, steps, _CHUNK):
+                count = min(_CHUNK, steps - begin)
+                state, out = advance(state, jnp.asarray(begin), _CHUNK, jnp.asarray(count))
                 done.append(jax.block_until_ready(out))
                 if self.progress is not None:
-                    self.progress(min(begin + chunk, steps) + ahead, steps + ahead)
+                    self.progress(begin + count + ahead, steps + ahead)
         except KeyboardInterrupt:
             if len(done) == ahead:
                 raise
@@ -141,13 +143,12 @@ def march(
         run: `at_once`, or `InChunks`.
     """
 
-    def advance(state, begin, length):
-        return _advance(mechanism, rule, outside, state, t0, dt, begin, length)
+    def advance(state, begin, length, count):
+        return _advance(mechanism, rule, outside, state, t0, dt, begin, length, count)
 
     state = _begin(mechanism, rule, outside, q, dq, t0, dt)
     first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Marched(state[0], jnp.asarray(0), Status.converged))
-    chunk = min(_CHUNK, 1 << max(steps - 1, 0).bit_length())
-    return run(advance, state, steps, chunk, first)
+    return run(advance, state, steps, first)
 
 
 @eqx.filter_jit
@@ -158,13 +159,13 @@ def _begin(mechanism, rule, outside: Outside, q, dq, t0, dt):
 
 
 @eqx.filter_jit
-def _advance(mechanism, rule, outside: Outside, state, t0, dt, begin, steps: int):
+def _advance(mechanism, rule, outside: Outside, state, t0, dt, begin, length: int, count):
     """The state moved on by some steps, and these."""
-    return _take(prepared(mechanism), rule, outside, state, t0, dt, begin, steps)
+    return _take(prepared(mechanism), rule, outside, state, t0, dt, begin, length, count)
 
 
 @one_kernel
-def _take(mechanism, rule, outside: Outside, state, t0, dt, begin, steps: int):
+def _take(mechanism, rule, outside: Outside, state, t0, dt, begin, length: int, count):
     stepper = outside.stepper(mechanism, rule)
     fractions = jnp.asarray([_ASIDE, *rule.inner_points, 1 - _ASIDE], dt.dtype)
 
@@ -174,4 +175,24 @@ def _take(mechanism, rule, outside: Outside, state, t0, dt, begin, steps: int):
         step, ended = stepper.step(start, stepper.predict(start, slope, dt), t + dt, dt, known)
         return (step, step.ddq - start.ddq), Marched(step, *ended)
 
-    return jax.lax.scan(advance, state, jnp.arange(steps))
+    return counted_scan(advance, state, length, count)
+
+
+def counted_scan(
+    step: Callable[[PyTree, Int[Array, ""]], tuple[PyTree, PyTree]], state: PyTree, length: int, count
+) -> tuple[PyTree, PyTree]:
+    """`jax.lax.scan` over 0 … length − 1, of which the first `count` steps are taken; all, if it is None.
+
+    Outputs of the others are 0. With a count it has no reverse derivative.
+    """
+    if count is None:
+        return jax.lax.scan(step, state, jnp.arange(length))
+
+    def advance(k, carry):
+        state, out = carry
+        state, now = step(state, k)
+        return state, jax.tree.map(lambda all, one: jax.lax.dynamic_update_index_in_dim(all, one, k, 0), out, now)
+
+    one = jax.eval_shape(step, state, jnp.asarray(0))[1]
+    out = jax.tree.map(lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), one)
+    return jax.lax.fori_loop(0, count, advance, (state, out))

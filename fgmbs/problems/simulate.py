@@ -2,13 +2,16 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.buckets import by_step
 from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Step
@@ -16,10 +19,11 @@ from fgmbs.errors import Interrupted, Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import prior
 from fgmbs.graph import Rows, TimeGraph, Unknowns
+from fgmbs.kinematics.chart import MotionChart
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.one_kernel import one_kernel
-from fgmbs.problems.marching import InChunks, Marched, Outside, Run, at_once, march
+from fgmbs.problems.marching import InChunks, Marched, Outside, Run, at_once, counted_scan, march
 from fgmbs.problems.simulation import Simulation, observe, worst
 from fgmbs.problems.simulation_arguments import Integrator, Plan, SimulationProblem, prepare_simulate, refuse_rigid
 from fgmbs.problems.solving import finish, solve
@@ -27,12 +31,11 @@ from fgmbs.problems.trajectory import Tightness, Trajectory
 from fgmbs.solvers.fixed_lag import FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.tracing import is_traced
+from fgmbs.unknowns import known
 
 # Standard deviations of soft graphs. Only their ratios matter to the motion.
 _PRIOR = 1e-6
 _SIGMA = 1e-3
-_CHUNK = 1000
-"""Steps between two looks at the keyboard and the progress bar."""
 
 
 def simulate(
@@ -98,7 +101,7 @@ def simulate(
         refuse_rigid(mechanism, q)
     result, interrupted = _motion(problem, q, dq, status, InChunks(progress))
     if interrupted:
-        raise Interrupted(f"interrupted after {result.t.shape[0]} of {problem.plan.num_steps} steps", result)
+        raise Interrupted(f"interrupted after {result.t.shape[0]} of {problem.num_steps} steps", result)
     return finish(problem, result, throw=throw)
 
 
@@ -111,7 +114,7 @@ def _solve(problem: SimulationProblem) -> Simulation:
 def _finish(problem: SimulationProblem, simulation: Simulation, *, throw: bool = True) -> Simulation:
     if throw and not is_traced(simulation):
         if simulation.t.ndim == 1:
-            problem.start.check(problem.mechanism, simulation.q[0], 0.0, simulation.status)
+            problem.start.check(problem.mechanism, jax.device_put(np.asarray(simulation.q)[0]), 0.0, simulation.status)
         simulation.check()
     return simulation
 
@@ -120,19 +123,19 @@ def _motion(problem: SimulationProblem, q, dq, status: Status, run: Run) -> tupl
     """(The simulation from a start on, whether it was interrupted)."""
     plan, mechanism, dt = problem.plan, problem.mechanism, problem.dt
     if plan.form == "chart":
-        zero, steps = jnp.zeros((), q.dtype), plan.num_steps - 1
+        zero, steps = jnp.zeros((), q.dtype), problem.num_steps - 1
         marched, interrupted = march(mechanism, plan.rule, Outside(), q, dq, zero, dt, steps, run)
         return _result(plan, mechanism, dt, marched, None, None, status), interrupted
     # Soft constraints, by a fixed-lag smoother.
     smoother, trajectory, state = _start(plan, mechanism, dt, q, dq)
-    T, keep = plan.num_steps, plan.batch or plan.covariance
+    T, keep = problem.num_steps, plan.batch or plan.covariance
 
-    def advance(state, begin, length):
-        return _advance(smoother, dt, state, begin, length, plan.window, keep)
+    def advance(state, begin, length, count):
+        return _advance(smoother, dt, state, begin, length, count, plan.window, keep)
 
-    (steps, iterations, step_status, rows), interrupted = run(advance, state, T, -(-T // -(-T // _CHUNK)))
-    values = trajectory.unpack(jnp.asarray(steps))
-    marched = Marched(Step(values["q"], values["dq"], values["ddq"]), iterations, step_status)
+    (steps, iterations, step_status, rows), interrupted = run(advance, state, T)
+    motion, _ = by_step(partial(_unpacked, trajectory), steps)
+    marched = Marched(motion, iterations, step_status)
     if interrupted:
         plan = dataclasses.replace(plan, batch=False)
     return _result(plan, mechanism, dt, marched, steps, rows, status), interrupted
@@ -155,6 +158,12 @@ def _start(plan: Plan, mechanism, dt, q, dq):
     smoother = FixedLagSmoother(graph, solver, "known", jax.tree_util.Partial(_next, trajectory))
     state = smoother.init(jnp.stack(steps), jax.tree.map(lambda *leaves: jnp.stack(leaves), *data))
     return smoother, trajectory, state
+
+
+@eqx.filter_jit
+def _unpacked(trajectory: Trajectory, steps: Float[Array, "steps nx"]) -> tuple[Step, None]:
+    values = trajectory.unpack(steps)
+    return Step(values["q"], values["dq"], values["ddq"]), None
 
 
 def _trajectory(plan: Plan, mechanism, dt) -> Trajectory:
@@ -189,62 +198,72 @@ def _next(trajectory: Trajectory, steps: Float[Array, "2 nx"], theta: Float[Arra
 
 @eqx.filter_jit
 @one_kernel
-def _advance(smoother: FixedLagSmoother, dt, state, first, length: int, window: int, keep: bool):
+def _advance(smoother: FixedLagSmoother, dt, state, first, length: int, count, window: int, keep: bool):
     """The window moved on by `length` steps: (state, (step that left, its iterations, status and data) for each)."""
 
     def step(state, k):
-        state, estimate = smoother.step(state, (k + window - 1) * dt)
+        state, estimate = smoother.step(state, (first + k + window - 1) * dt)
         left = jax.tree.map(lambda leaf: leaf[0], estimate.rows) if keep else None
         return state, (estimate.steps[0], estimate.iterations, estimate.status, left)
 
-    return jax.lax.scan(step, state, first + jnp.arange(length))
+    return counted_scan(step, state, length, count)
+
+
+def _result(plan: Plan, mechanism, dt, marched: Marched, steps, rows, status) -> Simulation:
+    """The simulation, solved once more as a whole if that was asked for."""
+    covariance = None
+    if plan.batch or plan.covariance:
+        marched, covariance = _as_a_whole(plan, mechanism, dt, marched, steps, rows)
+    program = partial(_told, plan.form, plan.chart, mechanism, dt, status)
+    told, status = by_step(program, np.arange(marched.iterations.shape[0]), marched)
+    return Simulation(
+        mechanism=known(mechanism).bare(),
+        coordinates=plan.form,
+        integrator=type(plan.rule).__name__,
+        **told,
+        covariance=covariance,
+        status=status,
+    )
 
 
 @eqx.filter_jit
-def _result(plan: Plan, mechanism, dt, marched: Marched, steps, rows, status) -> Simulation:
-    """The simulation, solved once more as a whole if that was asked for."""
+def _as_a_whole(plan: Plan, mechanism, dt, marched: Marched, steps, rows):
+    """(The motion of all steps solved at once, their covariances), as far as they were asked for."""
     trajectory = _trajectory(plan, mechanism, dt)
     mechanism = trajectory.mechanism
     (q, dq, ddq), iterations, step_status = marched
     t = jnp.arange(q.shape[0]) * dt
-    overall, covariance = worst(step_status), None
-    if plan.batch or plan.covariance:
-        if plan.form == "chart":
-            steps = jnp.concatenate([q, dq], axis=1)
-            rows = jax.vmap(lambda x, t: _rows(trajectory, x, x, t))(steps, t)
-        graph = _graph(trajectory, q[0], dq[0], t).with_rows(rows)
-        x = Unknowns(steps, jnp.zeros(0, steps.dtype))
-        if plan.batch:
-            x, lm = LevenbergMarquardt(linear=plan.linear).run(x, graph)
-            system = lm.look.system
-            values, overall = trajectory.unpack(x.steps), lm.status
-            q, dq = values["q"], values["dq"]
-            ddq = values["ddq"] if "ddq" in values else jax.vmap(lambda *s: acceleration(mechanism, *s)[0])(q, dq, t)
-            iterations = jnp.full_like(iterations, lm.iter_num)
-            step_status = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, t.shape), lm.status)
-        else:
-            system, _ = graph.linearize(x)
-        if plan.covariance:
-            zeros = jax.tree.map(jnp.zeros_like, x)
-            count = mechanism.n + 2 * mechanism.nv
-            covariance = METHODS[plan.linear](system, *zeros).marginals().steps[:, :count, :count]
+    if plan.form == "chart":
+        steps = jnp.concatenate([q, dq], axis=1)
+        rows = jax.vmap(lambda x, t: _rows(trajectory, x, x, t))(steps, t)
+    graph = _graph(trajectory, q[0], dq[0], t).with_rows(rows)
+    x, covariance = Unknowns(steps, jnp.zeros(0, steps.dtype)), None
+    if plan.batch:
+        x, lm = LevenbergMarquardt(linear=plan.linear).run(x, graph)
+        system = lm.look.system
+        values = trajectory.unpack(x.steps)
+        q, dq = values["q"], values["dq"]
+        ddq = values["ddq"] if "ddq" in values else jax.vmap(lambda *s: acceleration(mechanism, *s)[0])(q, dq, t)
+        iterations = jnp.full_like(iterations, lm.iter_num)
+        step_status = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, t.shape), lm.status)
+    else:
+        system, _ = graph.linearize(x)
+    if plan.covariance:
+        zeros = jax.tree.map(jnp.zeros_like, x)
+        count = mechanism.n + 2 * mechanism.nv
+        covariance = METHODS[plan.linear](system, *zeros).marginals().steps[:, :count, :count]
+    return Marched(Step(q, dq, ddq), iterations, step_status), covariance
+
+
+@eqx.filter_jit
+def _told(form: str, chart: MotionChart, mechanism, dt, status, numbers, marched: Marched):
+    """(What is told of every step, by field name of `Simulation`; how it all ended)."""
+    mechanism, t = prepared(mechanism), numbers * dt
+    (q, dq, ddq), iterations, step_status = marched
     z = independent = None
-    if plan.form == "independent":
-        B = jax.vmap(trajectory.selection)(q, t)
+    if form == "independent":
+        B = jax.vmap(lambda q, t: chart.selection(mechanism, q, t))(q, t)
         z, independent = jnp.einsum("kij,kj->ki", B, q), jnp.argmax(B, axis=-1)
-    return Simulation(
-        mechanism=mechanism,
-        coordinates=plan.form,
-        integrator=type(plan.rule).__name__,
-        t=t,
-        q=q,
-        dq=dq,
-        ddq=ddq,
-        **observe(mechanism, t, q, dq),
-        z=z,
-        independent=independent,
-        covariance=covariance,
-        iterations=iterations,
-        step_status=step_status,
-        status=Status.where(status == Status.converged, overall, status),
-    )
+    told = dict(t=t, q=q, dq=dq, ddq=ddq, z=z, independent=independent, iterations=iterations, step_status=step_status)
+    overall = Status.where(status == Status.converged, worst(step_status), status)
+    return told | observe(mechanism, t, q, dq), overall

@@ -24,7 +24,6 @@ Integrator = Literal["euler", "trapezoidal", "hermite_simpson"] | AbstractTransi
 class Plan(eqx.Module):
     """How a motion is simulated."""
 
-    num_steps: int = eqx.field(static=True)
     form: Form = eqx.field(static=True)
     rule: AbstractTransition
     window: int = eqx.field(static=True)
@@ -42,6 +41,7 @@ class SimulationProblem(eqx.Module):
     dt: Scalar
     """Time step [s]."""
     plan: Plan
+    num_steps: int = eqx.field(static=True)
 
 
 def transition_of(integrator: str | AbstractTransition) -> AbstractTransition:
@@ -128,9 +128,9 @@ def prepare_simulate(
                     f"independent: expected {dof} different coordinates, the degrees of freedom; "
                     f"found {listed(independent)}"
                 )
-    numbers = steps + 1, coordinates, rule, int(window), linear, MotionChart(dof, chosen), bool(batch), bool(covariance)
+    plan = Plan(coordinates, rule, int(window), linear, MotionChart(dof, chosen), bool(batch), bool(covariance))
     given = GivenStart.of(mechanism, start, start_velocities)
-    return SimulationProblem(mechanism, given, jnp.asarray(dt, mechanism.reference.dtype), Plan(*numbers))
+    return SimulationProblem(mechanism, given, jnp.asarray(dt, mechanism.reference.dtype), plan, steps + 1)
 
 
 def refuse_rigid(mechanism: AbstractMechanism, q) -> None:

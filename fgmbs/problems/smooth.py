@@ -150,8 +150,8 @@ def _follow(problem: SmoothingProblem, window: int, tell: Progress, notes: Seque
     )
     problem = eqx.tree_at(lambda problem: problem.recording.count, problem, jnp.asarray(T))
     solution = followed(problem, x, Unknowns(steps, at.state.globals), covariance)
-    step_status = jax.tree.map(lambda leaf: leaf[:T], at.status)
-    ended = worst(step_status), jnp.asarray(T)
+    step_status = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)[:T]), at.status)
+    ended = worst(at.status), jnp.asarray(T)
     solution = eqx.tree_at(lambda s: (s.at.status, s.at.iterations), solution, ended)
     solution = dataclasses.replace(solution, step_status=step_status)
     if best is not None:

@@ -1,6 +1,7 @@
 """What state estimation answers: the motion, the forces, and how sure it is of them."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 
 import equinox as eqx
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from fgmbs.buckets import by_step
 from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError, Status
@@ -162,25 +164,26 @@ class SmoothedMotion(eqx.Module):
     @property
     def covariance(self) -> Float[Array, "steps nx nx"]:
         """Covariance of (q, dq, u) of every step, q with all its numbers, which may be more than it has directions."""
-        return jnp.einsum("kxa,kab,kyb->kxy", self.tangents, self.local_covariance, self.tangents)
+        E, cov = np.asarray(self.tangents), np.asarray(self.local_covariance)
+        return jax.device_put(E @ cov @ E.mT)
 
     @property
-    def _std(self) -> Float[Array, "steps nx"]:
-        variance = jnp.einsum("kxa,kab,kxb->kx", self.tangents, self.local_covariance, self.tangents)
-        return jnp.sqrt(jnp.maximum(variance, 0.0))
+    def _std(self) -> Float[np.ndarray, "steps nx"]:
+        E, cov = np.asarray(self.tangents), np.asarray(self.local_covariance)
+        return np.sqrt(np.maximum(np.sum(E @ cov * E, axis=2), 0.0))
 
     @property
     def q_std(self) -> Float[Array, "steps n"]:
-        return self._std[:, : self.q.shape[1]]
+        return jax.device_put(self._std[:, : self.q.shape[1]])
 
     @property
     def dq_std(self) -> Float[Array, "steps nv"]:
         n = self.q.shape[1]
-        return self._std[:, n : n + self.dq.shape[1]]
+        return jax.device_put(self._std[:, n : n + self.dq.shape[1]])
 
     @property
     def forces_std(self) -> Float[Array, "steps nu"]:
-        return self._std[:, self.q.shape[1] + self.dq.shape[1] :]
+        return jax.device_put(self._std[:, self.q.shape[1] + self.dq.shape[1] :])
 
     @property
     def chi2(self) -> dict[str, tuple[float, float]]:
@@ -195,7 +198,9 @@ class SmoothedMotion(eqx.Module):
         """
         if not self.mechanism.pin_names:
             raise ArgumentError("joint forces: expected a mechanism with pins; this one has none")
-        return _joint_forces(self)
+        shared = self.mechanism, self.inputs, self.free, self.unknowns
+        rows = (self.t, self.q, self.dq, self.forces, self.commands, self.tangents, self.local_covariance)
+        return by_step(partial(_joint_forces, *shared), *rows)[0]
 
     def report(self) -> str:
         """How the estimate went and how sure it is, in words and numbers."""
@@ -225,26 +230,24 @@ class SmoothedMotion(eqx.Module):
 
 
 @eqx.filter_jit
-def _joint_forces(motion: SmoothedMotion):
-    mechanism = motion.mechanism.evaluated()
-    forcing = tuple(force.on for force in (*wandering(motion.inputs), *commands(motion.inputs)))
+def _joint_forces(mechanism: AbstractMechanism, inputs, free: Free, unknowns: dict[str, Array], *rows):
+    mechanism = mechanism.evaluated()
+    forcing = tuple(force.on for force in (*wandering(inputs), *commands(inputs)))
     # Command of each actuator: the sum of the forces on it.
     select = jnp.asarray([[float(on == name) for on in forcing] for name in mechanism.actuator_names], float)
     select = select.reshape(len(mechanism.actuator_names), len(forcing))
-    n, nv = motion.q.shape[1], motion.dq.shape[1]
+    n, nv = mechanism.n, mechanism.nv
 
-    theta = motion.free.theta(
-        jnp.concatenate([jnp.zeros(0), *(jnp.ravel(motion.unknowns[name]) for name in motion.free.names)])
-    )
-    columns = motion.tangents.shape[2]
-    along_theta = jnp.eye(theta.size, columns, columns - theta.size) * moves(motion.free, motion.inputs)
-    gains = gains_of(motion.inputs, motion.unknowns)
+    theta = free.theta(jnp.concatenate([jnp.zeros(0), *(jnp.ravel(unknowns[name]) for name in free.names)]))
+    columns = rows[-1].shape[2]
+    along_theta = jnp.eye(theta.size, columns, columns - theta.size) * moves(free, inputs)
+    gains = gains_of(inputs, unknowns)
 
     def at_step(t, q, dq, u, c, E, cov):
         def pins(theta, x):
-            moved, _ = rebuilt(motion.free, (mechanism, {}), theta)
+            moved, _ = rebuilt(free, (mechanism, {}), theta)
             q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
-            change = gains_of(motion.inputs, motion.free.named(motion.free.values(theta))) - gains
+            change = gains_of(inputs, free.named(free.values(theta))) - gains
             forces = jnp.concatenate([u, c + change * jnp.where(gains == 0, 0.0, c / gains)])
             ddq, lambda_ = acceleration(moved, q, dq, t, force_directions(moved, q, t, forcing) @ forces)
             return moved.joint_forces(q, dq, ddq, lambda_, t, select @ forces)
@@ -253,5 +256,4 @@ def _joint_forces(motion: SmoothedMotion):
         J = jax.vmap(push, (1, 1), -1)(along_theta, E)
         return value, jnp.sqrt(jnp.maximum(jnp.einsum("pia,ab,pib->pi", J, cov, J), 0.0))
 
-    rows = (motion.t, motion.q, motion.dq, motion.forces, motion.commands, motion.tangents, motion.local_covariance)
-    return jax.vmap(at_step)(*rows)
+    return jax.vmap(at_step)(*rows), None

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
+from fgmbs.buckets import padded
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.robust import left_of_normal
 from fgmbs.inputs import AbstractInput, wandering
@@ -27,6 +29,7 @@ from fgmbs.problems.simulation_arguments import Integrator, transition_of
 from fgmbs.problems.smoothing_problem import RecordingData, SmoothingProblem
 from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.tracing import is_traced
 
 
 def prepare_smooth(
@@ -71,7 +74,7 @@ def prepare_smooth(
         1 if at_steps[k] else max(grids.slots(parts[k], g, None if late[k] else delays[k]) for parts, g in pairs)
         for k in range(len(sensors))
     )
-    steps = grids.padded(max(g.steps for g in every))
+    steps = padded(max(g.steps for g in every))
     # Room for as many samples as the steps have, so that their number is no part of the program.
     rooms = [max(steps * room, *(len(parts[k].stamps) for parts in channels)) for k, room in enumerate(slots)]
     none_given = any(begin.x is None for begin in starts)
@@ -98,7 +101,7 @@ def prepare_smooth(
         inputs=inputs,
         free=free,
         sizes=sizes,
-        recording=parts[0] if len(parts) == 1 else jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts),
+        recording=parts[0] if len(parts) == 1 else jax.tree.map(_stacked, *parts),
         start_sigma=starts[0].sigma,
         passed=jnp.asarray([1.0 if s.loss is None else left_of_normal(s.loss, s.rows)[0] for s in sensors]),
         chart=chart,
@@ -106,3 +109,7 @@ def prepare_smooth(
         at_steps=at_steps,
         slots=slots,
     )
+
+
+def _stacked(*leaves: Array) -> Array:
+    return jnp.stack(leaves) if is_traced(leaves) else jax.device_put(np.stack(leaves))

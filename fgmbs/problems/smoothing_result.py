@@ -54,10 +54,11 @@ def told(problem: SmoothingProblem, solution: Solution, notes: Sequence[str]) ->
     def together(leaf):
         """The steps of all recordings, one behind the other."""
         parts = np.asarray(leaf) if problem.several else np.asarray(leaf)[None]
-        return jax.device_put(np.concatenate([part[:count] for part, count in zip(parts, counts, strict=True)]))
+        return np.concatenate([part[:count] for part, count in zip(parts, counts, strict=True)])
 
     theta, free, sizes = solution.x.globals, problem.free, problem.sizes
-    steps, account = together(solution.x.steps), jax.tree.map(together, solution.account)
+    q, dq, forces = np.split(together(solution.x.steps), [n, n + nv], axis=1)
+    account = jax.tree.map(together, solution.account)
     free_std = free.deviations(theta, _deviations(seen.marginals.globals))
     sizes_std = sizes.deviations(solution.sizes, _deviations(solution.sizes_covariance))
     found = sizes.named(sizes.values(solution.sizes))
@@ -72,18 +73,22 @@ def told(problem: SmoothingProblem, solution: Solution, notes: Sequence[str]) ->
         mechanism=rebuilt(free, (problem.mechanism, {}), theta)[0].bare(),
         sensors=sensors,
         inputs=inputs,
-        t=together(solution.data.times),
-        recording=jax.device_put(np.repeat(np.arange(len(counts)), counts)),
-        q=steps[:, :n],
-        dq=steps[:, n : n + nv],
-        ddq=account.ddq,
-        lambda_=account.lambda_,
-        forces=steps[:, n + nv :],
-        commands=gains * together(solution.data.commands)[:, 1],
-        tangents=account.tangents,
-        local_covariance=account.covariance,
-        ddq_std=account.ddq_std,
-        lambda_std=account.lambda_std,
+        **jax.device_put(
+            dict(
+                t=together(solution.data.times),
+                recording=np.repeat(np.arange(len(counts)), counts),
+                q=q,
+                dq=dq,
+                ddq=account.ddq,
+                lambda_=account.lambda_,
+                forces=forces,
+                commands=np.asarray(gains) * together(solution.data.commands)[:, 1],
+                tangents=account.tangents,
+                local_covariance=account.covariance,
+                ddq_std=account.ddq_std,
+                lambda_std=account.lambda_std,
+            )
+        ),
         unknowns=unknowns,
         unknowns_std=free.named(free_std) | sizes.named(sizes_std),
         free=free,

@@ -3,6 +3,7 @@
 import json
 import platform
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -11,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fgmbs.buckets import by_step
 from fgmbs.errors import Status
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
 
 STATUSES = (
     *("running", "converged", "stalled", "iteration_limit", "non_finite", "not_assembled"),
@@ -71,8 +73,8 @@ def names_of_q_and_dq(mechanism: AbstractMechanism) -> dict[str, Any]:
 
 def codes(status: Status) -> np.ndarray:
     """Places in `STATUSES`."""
-    each = [np.asarray(status == getattr(Status, name)) for name in STATUSES]
-    return np.asarray(np.argmax(np.stack(each), axis=0))
+    (numbers,) = jax.tree.leaves(status)
+    return np.asarray(numbers)
 
 
 def worst_text(status: Status) -> str:
@@ -104,7 +106,7 @@ def of_mechanism(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array, step:
     }
     coordinates: dict[str, Any] = {"parameter": names}
     if mechanism.point_names:
-        position = _along(lambda mechanism, q, t: mechanism.point_positions(q), mechanism, q, t)
+        position = _along(_positions, mechanism, q, t)
         variables["position"] = ((*step, "point", "axis"), position, attributes("positions of the points", "m"))
         coordinates |= {
             "point": list(mechanism.point_names),
@@ -120,14 +122,26 @@ def of_mechanism(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array, step:
 
 def _driven(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> bool:
     """Whether constraints prescribe a motion: Φ_t is not 0 everywhere."""
-    still = jnp.zeros(mechanism.nv, q.dtype)
-    Phi_t = _along(lambda mechanism, q, t: mechanism.constraint_rate(q, still, t), mechanism, q, t)
-    return bool(np.any(np.abs(Phi_t) > 0))
+    return bool(np.any(np.abs(_along(_prescribed_rates, mechanism, q, t)) > 0))
+
+
+def _positions(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> jax.Array:
+    return mechanism.point_positions(q)
+
+
+def _prescribed_rates(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> jax.Array:
+    return mechanism.constraint_rate(q, jnp.zeros(mechanism.nv, q.dtype), t)
 
 
 def _along(function: Callable, mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> np.ndarray:
     """function(mechanism, q, t) at every step of every member."""
-    every: Callable = lambda mechanism, q, t: jax.vmap(lambda q, t: function(mechanism, q, t))(q, t)
-    for _ in t.shape[:-1]:
+    batch = t.ndim - 1
+    return np.asarray(by_step(partial(_every, function, batch, mechanism), q, t, axis=batch)[0])
+
+
+@eqx.filter_jit
+def _every(function: Callable, batch: int, mechanism: AbstractMechanism, q: jax.Array, t: jax.Array):
+    every: Callable = lambda mechanism, q, t: jax.vmap(partial(function, prepared(mechanism)))(q, t)
+    for _ in range(batch):
         every = eqx.filter_vmap(every)
-    return np.asarray(eqx.filter_jit(every)(mechanism, q, t))
+    return every(mechanism, q, t), None
