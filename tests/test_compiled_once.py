@@ -1,7 +1,11 @@
 """What needs no compilation: the same question with other numbers, and the second one of many things."""
 
+import numpy as np
+
 import fgmbs
 from fgmbs.inputs import Disturbance
+from fgmbs.io.load import parse_mechanism
+from fgmbs.mechanisms.planar import PlanarMechanism
 from fgmbs.sensors import Encoder, Gyroscope
 
 SENSORS = (Gyroscope("gyro", body="coupler", sigma=0.01), Encoder("enc", body="crank", sigma=2e-3))
@@ -31,6 +35,38 @@ def test_soft_constraints_of_another_duration(configs, compiled):
     compiled.clear()
     simulated(fourbar, coordinates="dependent", integrator="trapezoidal", duration=0.102, dt=0.01 / 10)
     assert set(compiled) <= {"jit(_unpacked)", "jit(_told)"}  # of another bucket
+
+
+def test_another_file_of_the_same_structure(configs, tmp_path, compiled):
+    text = (configs / "mechanisms" / "fourbar.yaml").read_text()
+    fourbar = fgmbs.load(configs / "mechanisms" / "fourbar.yaml")
+    first = simulated(fourbar)
+    compiled.clear()
+    (tmp_path / "other.yaml").write_text(text.replace("L_coupler: 2.0", "L_coupler: 2.03"))
+    other = fgmbs.load(tmp_path / "other.yaml")
+    assert float(other.parameters["L_coupler"]) == 2.03
+    second = simulated(other)
+    assert not compiled
+    np.testing.assert_array_equal(second.q, simulated(fourbar.with_parameters({"L_coupler": 2.03})).q)
+    assert np.max(np.abs(second.q - first.q)) > 0.01
+
+
+def test_special_lengths_that_leave_a_freedom_more_are_another_program():
+    """Three parallel cranks: of equal lengths they turn, else nothing moves."""
+    text = """
+      points: [{x: 0, y: 0, fixed: true}, {x: 1, y: 0, fixed: true}, {x: 2, y: 0, fixed: true},
+               {x: 0, y: 1}, {x: 1, y: 1}, {x: 2, y: TOP}]
+      planar_bodies:
+        - {points: [0, 3], mass: 1, I0: 1, cog: [0, 0]}
+        - {points: [1, 4], mass: 1, I0: 1, cog: [0, 0]}
+        - {points: [2, 5], mass: 1, I0: 1, cog: [0, 0]}
+        - {points: [3, 4, 5], mass: 1, I0: 1, cog: [0, 0]}
+    """
+    turning, locked = (
+        PlanarMechanism.from_description(parse_mechanism(text.replace("TOP", top))) for top in ("1.0", "1.2")
+    )
+    assert turning.dof == 1 and locked.dof == 0
+    assert turning.structure.blank == locked.structure.blank and turning.structure != locked.structure
 
 
 def test_the_second_of_everything(configs, tmp_path, compiled):

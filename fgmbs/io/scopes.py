@@ -19,7 +19,7 @@ alike. `values` are the independent numbers by name; those left out have the val
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 
@@ -101,6 +101,28 @@ def _numbers_of(entry: object) -> Iterator[tuple[str, Path, Expr]]:
 def independent_numbers(description: schema.MechanismDescription) -> dict[str, float]:
     """Numbers that are written as numbers; all others follow from them."""
     return {q.name: q.expr for q in quantities(description) if isinstance(q.expr, float)}
+
+
+def with_numbers(description: schema.MechanismDescription, values: Mapping[str, float]) -> schema.MechanismDescription:
+    """The description with other independent numbers, by name."""
+    data = description.model_dump()
+    data |= {section: dict(data[section]) for section in ("parameters", "initial_velocities")}
+    for quantity in quantities(description):
+        if quantity.name in values:
+            _put(data, quantity.path, float(values[quantity.name]))
+    return schema.MechanismDescription.model_validate(data)
+
+
+def _put(data: Any, path: Path, value: float) -> Any:
+    """Data with another value at a place; mappings are changed, sequences are copied."""
+    if not path:
+        return value
+    key, *rest = path
+    part = _put(data[key], tuple(rest), value)
+    if isinstance(data, dict):
+        data[key] = part
+        return data
+    return [*data[:key], part, *data[key + 1 :]]
 
 
 def scope_names(description: schema.MechanismDescription, path: Path) -> tuple[str, ...]:

@@ -25,8 +25,9 @@ from fgmbs.io.schema import (
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar_forces import actuation, generalized_forces, potential
 from fgmbs.mechanisms.planar_numbers import PlanarNumbers, planar_numbers
+from fgmbs.mechanisms.planar_structure import PlanarStructure, counted
 from fgmbs.mechanisms.planar_topology import PlanarTopology, planar_topology
-from fgmbs.tracing import computed_now
+from fgmbs.tracing import computed_now, is_traced
 from fgmbs.trajectories.arguments import Numbers
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 from fgmbs.unknowns import Path as LeafPath
@@ -39,32 +40,34 @@ class PlanarMechanism(AbstractMechanism):
     q holds x, y of every free point in the order of the file, then the relative coordinates (angles).
     """
 
-    description: MechanismDescription = eqx.field(static=True)
+    structure: PlanarStructure = eqx.field(static=True)
     parameters: dict[str, Float[Array, ""] | Unknown]
-    """Every independent number of the description, by name: `L`, `crank.mass`, `point1.x`, `gravity.y` … [SI].
+    """Every independent number, by name: `L`, `crank.mass`, `point1.x`, `gravity.y` … [SI].
 
-    Numbers that the description gives by expressions follow from these. Of one that is `Unknown` the value counts.
+    Numbers that the structure gives by expressions follow from these. Of one that is `Unknown` the value counts.
     """
     numbers: PlanarNumbers | None
     """Derived numbers; None before `evaluated`, when each use computes them anew."""
 
     def __init__(
         self,
-        description: MechanismDescription,
+        structure: PlanarStructure,
         parameters: dict[str, Float[Array, ""] | Unknown],
         numbers: PlanarNumbers | None = None,
     ):
-        self.description = description
+        self.structure = structure
         self.parameters = parameters
         self.numbers = numbers
 
     @staticmethod
     def from_description(description: MechanismDescription) -> "PlanarMechanism":
         """The mechanism of a description that has been checked."""
-        independent = scopes.independent_numbers(description)
-        return PlanarMechanism(
-            description, {name: jnp.asarray(value, dtype=float) for name, value in independent.items()}
-        )
+        return _with_values(_structure(description))
+
+    @property
+    def description(self) -> MechanismDescription:
+        """The mechanism as described, whatever its parameters are now."""
+        return self.structure.description
 
     def with_parameters(self, values: Mapping[str, Numbers | Unknown]) -> "PlanarMechanism":
         """The mechanism with other values of some parameters, a differentiable function of them; any may be `Unknown`.
@@ -80,26 +83,26 @@ class PlanarMechanism(AbstractMechanism):
             if value.shape:
                 advice = "; use jax.vmap for many mechanisms"
                 raise ArgumentError(f"values['{name}']: expected one number; found shape {value.shape}{advice}")
-        return PlanarMechanism(self.description, {**self.parameters, **changed})
+        return PlanarMechanism(self.structure, {**self.parameters, **changed})
 
     def evaluated(self) -> "PlanarMechanism":
         parameters = known(self.parameters)
-        return PlanarMechanism(self.description, parameters, _planar_numbers(self.description, parameters))
+        return PlanarMechanism(self.structure, parameters, _planar_numbers(self.structure.blank, parameters))
 
     def bare(self) -> "PlanarMechanism":
-        return PlanarMechanism(self.description, self.parameters)
+        return PlanarMechanism(self.structure, self.parameters)
 
     @property
     def _numbers(self) -> PlanarNumbers:
-        return _planar_numbers(self.description, known(self.parameters)) if self.numbers is None else self.numbers
+        return _planar_numbers(self.structure.blank, known(self.parameters)) if self.numbers is None else self.numbers
 
     @property
     def _topology(self) -> PlanarTopology:
-        return planar_topology(self.description)
+        return planar_topology(self.structure.blank)
 
     @property
     def coordinate_names(self) -> tuple[str, ...]:
-        return self.description.coordinate_names
+        return self.structure.blank.coordinate_names
 
     @property
     def constraint_names(self) -> tuple[str, ...]:
@@ -116,15 +119,19 @@ class PlanarMechanism(AbstractMechanism):
         return self._owners("points")
 
     def _owners(self, section: str) -> tuple[str, ...]:
-        return tuple(scopes.owner(self.description, section, i) for i in range(len(getattr(self.description, section))))
+        blank = self.structure.blank
+        return tuple(scopes.owner(blank, section, i) for i in range(len(getattr(blank, section))))
 
     @property
     def title(self) -> str:
-        return self.description.name or "mechanism"
+        return self.structure.blank.name or "mechanism"
 
     @property
     def source(self) -> str:
-        return to_yaml(self.description)
+        values = known(self.parameters)
+        single = not is_traced(values) and all(value.shape == () for value in values.values())
+        numbers = {name: float(value) for name, value in values.items()} if single else self.structure.numbers
+        return to_yaml(self.structure.with_numbers(numbers))
 
     def physical_parameters(self) -> dict[str, Array]:
         return known(self.parameters)
@@ -134,7 +141,7 @@ class PlanarMechanism(AbstractMechanism):
 
     @property
     def coordinate_units(self) -> tuple[str, ...]:
-        angles = len(self.description.relative_coordinates)
+        angles = len(self.structure.blank.relative_coordinates)
         return ("m",) * (self.n - angles) + ("rad",) * angles
 
     @property
@@ -145,13 +152,13 @@ class PlanarMechanism(AbstractMechanism):
             force[units[actuator.coordinate]]
             if isinstance(actuator, CoordinateActuatorDescription)
             else force["m" if isinstance(actuator, PointsActuatorDescription) else "rad"]
-            for actuator in self.description.actuators
+            for actuator in self.structure.blank.actuators
         )
 
     @property
     def actuator_effects(self) -> tuple[str, ...]:
         texts = []
-        for actuator in self.description.actuators:
+        for actuator in self.structure.blank.actuators:
             match actuator:
                 case AngleActuatorDescription(angle=angle):
                     texts.append(f"torque on {angle}")
@@ -170,27 +177,31 @@ class PlanarMechanism(AbstractMechanism):
 
     @property
     def vectors(self) -> tuple[int, ...]:
-        angles = len(self.description.relative_coordinates)
+        angles = len(self.structure.blank.relative_coordinates)
         points = (self.n - angles) // 2
         return tuple(i // 2 for i in range(2 * points)) + tuple(range(points, points + angles))
 
     @property
     def actuator_names(self) -> tuple[str, ...]:
-        return self.description.actuator_names
+        return self.structure.blank.actuator_names
 
     @property
     def dof(self) -> int:
         """Degrees of freedom of the mechanism as described, whatever its parameters are now (also while traced)."""
-        return _described_dof(self.description)
+        if self.structure.dof is None:
+            from fgmbs.kinematics.mobility import degrees_of_freedom  # kinematics build on mechanisms
+
+            return degrees_of_freedom(self.described)  # which says why there are none
+        return self.structure.dof
 
     @property
     def described(self) -> "PlanarMechanism":
-        return PlanarMechanism.from_description(self.description)
+        return _with_values(self.structure)
 
     @property
     def initial_velocities(self) -> tuple[Velocities, Bool[Array, " nv"]]:
         """Initial velocities that the description gives and which these are; 0 for the others [m/s, rad/s]."""
-        given = dict(self.description.initial_velocities)
+        given = dict(self.structure.blank.initial_velocities)
         return self._numbers.velocities, jnp.array([name in given for name in self.coordinate_names])
 
     def constraints(self, q: Coordinates, t: Scalar) -> Constraints:
@@ -223,7 +234,7 @@ class PlanarMechanism(AbstractMechanism):
         """`BODY@POINT` for every body and each of its points, in the order of the file."""
         from fgmbs.mechanisms.planar_joints import pin_names  # joints build on this module
 
-        return pin_names(self.description)
+        return pin_names(self.structure.blank)
 
     def joint_forces(
         self,
@@ -272,12 +283,12 @@ class PlanarMechanism(AbstractMechanism):
     @property
     def body_points(self) -> tuple[tuple[int, ...], ...]:
         """Points of each body."""
-        return tuple(body.points for body in self.description.planar_bodies)
+        return tuple(body.points for body in self.structure.blank.planar_bodies)
 
     @property
     def fixed_points(self) -> tuple[int, ...]:
         """Points that belong to the ground."""
-        return tuple(i for i, point in enumerate(self.description.points) if point.fixed)
+        return tuple(i for i, point in enumerate(self.structure.blank.points) if point.fixed)
 
 
 def _index(name: str, names: tuple[str, ...], argument: str, kind: str) -> int:
@@ -300,8 +311,13 @@ def load(path: str | Path) -> PlanarMechanism:
 
 
 @functools.lru_cache(maxsize=256)
-def _described_dof(description: MechanismDescription) -> int:
-    from fgmbs.kinematics.mobility import degrees_of_freedom  # kinematics build on mechanisms
-
+def _structure(description: MechanismDescription) -> PlanarStructure:
+    guessed = PlanarStructure.guessed(description)
     with computed_now():
-        return degrees_of_freedom(PlanarMechanism.from_description(description))
+        return guessed.with_dof(counted(_with_values(guessed)))
+
+
+def _with_values(structure: PlanarStructure) -> PlanarMechanism:
+    with computed_now():
+        values = {name: jnp.asarray(value, dtype=float) for name, value in structure.numbers.items()}
+    return PlanarMechanism(structure, values)

@@ -64,7 +64,7 @@ def joint_forces(
     Raises:
         ArgumentError: u has not one command for each actuator.
     """
-    description = mechanism.description
+    description = mechanism.structure.blank
     commands = len(description.actuators)
     if u is not None and u.shape != (commands,):
         raise ArgumentError(f"u: expected a command for each of the {commands} actuators; found shape {u.shape}")
