@@ -22,7 +22,7 @@ from rigs.friction import fitted
 import fgmbs
 from fgmbs import results
 from fgmbs.inputs import RandomWalk
-from fgmbs.problems.smoothed_motion import SmoothedMotion
+from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.recordings.recording import Signal
 from fgmbs.sensors import Encoder
 

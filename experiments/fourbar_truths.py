@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from independent_motion import on_constraints, runge_kutta
 
 import fgmbs
-from fgmbs.kkt import kkt_inverse
+from fgmbs.algebra.kkt import kkt_inverse
 from fgmbs.mechanisms.base import AbstractMechanism
 
 

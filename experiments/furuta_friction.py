@@ -24,7 +24,7 @@ from scipy.signal import savgol_filter
 import fgmbs
 from fgmbs import results
 from fgmbs.inputs import Command, Disturbance, GaussMarkov, RandomWalk
-from fgmbs.problems.smoothed_motion import SmoothedMotion
+from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.sensors import Encoder
 
 SPEEDS = np.array([-20, -10, -5, -2, -1, -0.3, 0.3, 1, 2, 5, 10, 20])

@@ -19,7 +19,7 @@ from rigs.figures import draw_markers
 
 import fgmbs
 from fgmbs import results
-from fgmbs.problems.smoothed_motion import SmoothedMotion
+from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 
 
 def smoothed(window: fgmbs.Recording, run: int, every: int = 1) -> tuple[SmoothedMotion, float]:

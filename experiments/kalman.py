@@ -17,7 +17,7 @@ from independent_motion import on_constraints, runge_kutta
 from jax.scipy.linalg import block_diag, cho_factor, cho_solve
 
 import fgmbs
-from fgmbs.kkt import kkt_inverse
+from fgmbs.algebra.kkt import kkt_inverse
 from fgmbs.mechanisms.base import AbstractMechanism
 
 

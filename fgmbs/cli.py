@@ -17,18 +17,25 @@ from tqdm import tqdm
 
 import fgmbs
 from fgmbs import plots, results
-from fgmbs.compilation_cache import VARIABLE, cache
+from fgmbs.compiled.cache import VARIABLE, cache
 from fgmbs.errors import ArgumentError, FgmbsError, Interrupted, SolveError
 from fgmbs.inputs import wandering
-from fgmbs.io.experiment import Experiment, InverseExperiment, InverseSettings, Settings, limits, read_experiment
+from fgmbs.io.experiments.experiment import (
+    Experiment,
+    InverseExperiment,
+    InverseSettings,
+    Settings,
+    limits,
+    read_experiment,
+)
+from fgmbs.io.experiments.smooth_experiment import SmoothExperiment, SmoothOptions, smooth_limits
+from fgmbs.io.experiments.truth import read_truth
 from fgmbs.io.faults import Fault, dotted
+from fgmbs.io.recordings import read_recordings
+from fgmbs.io.sensor_files import build_sensors, unknown_of
 from fgmbs.io.sensors import UnknownDescription
 from fgmbs.io.settings import Output
-from fgmbs.io.smooth_experiment import SmoothExperiment, SmoothOptions, smooth_limits
-from fgmbs.io.truth import read_truth
-from fgmbs.recordings.described import read_recordings
 from fgmbs.results.summaries import driven_summary, mechanism_summary, simulation_summary
-from fgmbs.sensors.files import build_sensors, unknown_of
 
 RESULTS = "results.nc"
 """Name of the file of results in the output folder."""

@@ -12,10 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import Numbers, choice, finite, nearest, refuse
 from fgmbs.errors import ArgumentError
-from fgmbs.io.expressions import nearest
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.trajectories.arguments import Numbers, choice, finite, refuse
 from fgmbs.unknowns import Unknown, is_unknown
 
 _ANY_FORCE = 1e6

@@ -10,8 +10,8 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, PyTree
 
+from fgmbs.arguments import Numbers, finite, refuse
 from fgmbs.errors import ArgumentError
-from fgmbs.trajectories.arguments import Numbers, finite, refuse
 
 
 class Unknown(eqx.Module):

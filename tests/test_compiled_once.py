@@ -4,8 +4,8 @@ import numpy as np
 
 import fgmbs
 from fgmbs.inputs import Disturbance
-from fgmbs.io.load import parse_mechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.io.planar.load import parse_mechanism
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.sensors import Encoder, Gyroscope
 
 SENSORS = (Gyroscope("gyro", body="coupler", sigma=0.01), Encoder("enc", body="crank", sigma=2e-3))

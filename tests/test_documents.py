@@ -6,9 +6,10 @@ from typing import get_args
 
 import pytest
 
-from fgmbs.io.experiment import Experiment, InverseExperiment, parse_experiment
-from fgmbs.io.load import parse_mechanism
-from fgmbs.io.schema import MechanismDescription
+from fgmbs.io.experiments.experiment import Experiment, InverseExperiment, parse_experiment
+from fgmbs.io.experiments.smooth_experiment import FileDescription, SeveralFiles, SmoothExperiment
+from fgmbs.io.planar.load import load, parse_mechanism
+from fgmbs.io.sensor_files import build_sensors
 from fgmbs.io.sensors import (
     InputDescription,
     LossDescription,
@@ -16,9 +17,7 @@ from fgmbs.io.sensors import (
     SensorsDescription,
     UnknownDescription,
 )
-from fgmbs.io.smooth_experiment import FileDescription, SeveralFiles, SmoothExperiment
-from fgmbs.mechanisms.planar import load
-from fgmbs.sensors.files import build_sensors
+from fgmbs.mechanisms.planar.description import MechanismDescription
 
 ROOT = Path(__file__).parents[1]
 

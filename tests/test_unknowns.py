@@ -11,7 +11,7 @@ import pytest
 import fgmbs
 from fgmbs import Unknown
 from fgmbs.errors import ArgumentError
-from fgmbs.problems.estimation_unknowns import checked_findable, checked_priors, freed_model
+from fgmbs.problems.estimation.unknowns import checked_findable, checked_priors, freed_model
 from fgmbs.sensors import Gyroscope
 from fgmbs.unknowns import freed, known
 

@@ -27,7 +27,7 @@ from fourbar import KINDS, MECHANISMS, median_seconds, truth  # noqa: E402
 
 import fgmbs  # noqa: E402
 from fgmbs.dynamics.transitions import TRANSITIONS  # noqa: E402
-from fgmbs.problems.marching import InChunks, Outside, march  # noqa: E402
+from fgmbs.problems.simulation.marching import InChunks, Outside, march  # noqa: E402
 
 DURATION = 5.0
 RUNS = {"hermite_simpson": (5, 10, 20, 40), "trapezoidal": (1, 2, 5, 10)}

@@ -22,7 +22,7 @@ import tyro
 
 import fgmbs
 from fgmbs.inputs import Disturbance
-from fgmbs.problems import smoothing
+from fgmbs.problems.smooth import rounds as smoothing
 from fgmbs.sensors import Encoder, Gyroscope
 
 DT = 1e-3

@@ -5,7 +5,7 @@ import time
 import numpy as np
 
 import fgmbs
-from fgmbs.problems.smoothed_motion import SmoothedMotion
+from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.recordings.recording import Signal
 
 

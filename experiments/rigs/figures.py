@@ -7,7 +7,7 @@ import numpy as np
 
 import fgmbs
 from fgmbs.plots.style import COLOURS, new_figure
-from fgmbs.problems.smoothed_motion import SmoothedMotion
+from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from rigs.friction import fitted, losses
 
 if TYPE_CHECKING:

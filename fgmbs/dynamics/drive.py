@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.algebra.kkt import kkt_inverse, refined, solve_kkt
 from fgmbs.dynamics.forcing import force_directions
-from fgmbs.kkt import kkt_inverse, refined, solve_kkt
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 

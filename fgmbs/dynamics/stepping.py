@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from fgmbs.algebra.kkt import applied, kkt_inverse, refined
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.transitions import AbstractTransition, State
 from fgmbs.errors import Status
 from fgmbs.kinematics.closure import Closure
-from fgmbs.kkt import applied, kkt_inverse, refined
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from fgmbs.io import schema, scopes
-from fgmbs.io.expressions import nearest
-from fgmbs.io.schema import Path
+from fgmbs.arguments import nearest
+from fgmbs.mechanisms.planar import description as schema
+from fgmbs.mechanisms.planar import scopes
+from fgmbs.mechanisms.planar.description import Path
 
 Place: TypeAlias = tuple[int, int]
 

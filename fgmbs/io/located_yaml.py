@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import yaml
 
 from fgmbs.errors import DescriptionError
-from fgmbs.io.expressions import as_number
 from fgmbs.io.faults import Fault, Place
-from fgmbs.io.schema import Path
+from fgmbs.mechanisms.planar.description import Path
+from fgmbs.mechanisms.planar.expressions import as_number
 
 MOST_NODES = 100_000
 """Values a file may have once its aliases are written out."""

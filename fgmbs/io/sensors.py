@@ -1,4 +1,4 @@
-"""Files of sensors and inputs: what they may say, each of one type; `fgmbs.sensors.files` builds what they describe.
+"""Files of sensors and inputs: what they may say, each of one type; `fgmbs.io.sensor_files` builds what they describe.
 
 Names of arguments are those of the classes of `fgmbs.sensors` and `fgmbs.inputs`. Whether numbers and combinations of
 arguments can be meant is checked there.
@@ -11,11 +11,12 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import PydanticCustomError
 
+from fgmbs.arguments import nearest
 from fgmbs.errors import DescriptionError
-from fgmbs.io.expressions import ExpressionError, evaluate, nearest
 from fgmbs.io.faults import Fault, dotted
 from fgmbs.io.located_yaml import Located, locate, read_text
-from fgmbs.io.schema import Path, plain
+from fgmbs.mechanisms.planar.description import Path, plain
+from fgmbs.mechanisms.planar.expressions import ExpressionError, evaluate
 
 
 def _number(value: Any) -> float:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from fgmbs.io.expressions import as_number
+from fgmbs.mechanisms.planar.expressions import as_number
 
 
 def _number(value: Any) -> float:

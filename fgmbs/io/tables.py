@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from fgmbs.arguments import nearest
 from fgmbs.errors import DescriptionError
-from fgmbs.io.expressions import nearest
 
 _MOST_FAULTS = 20
 """Faults of one file that are told one by one."""

@@ -6,10 +6,10 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from fgmbs.algebra.pseudo_inverse import rank_limit
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector, given_arrays, listed
 from fgmbs.kinematics.position import PositionInfo, solve_position
-from fgmbs.kinematics.pseudo_inverse import rank_limit
 from fgmbs.kinematics.search import nearest_assembly, search, unit_rows
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates

@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.algebra.kkt import kkt_inverse, spd_inverse
 from fgmbs.kinematics.closure import Closure
-from fgmbs.kkt import kkt_inverse, spd_inverse
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar
 

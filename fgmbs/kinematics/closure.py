@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fgmbs.kinematics.pseudo_inverse import row_norms
-from fgmbs.kkt import kkt_inverse, product, spd_solve
+from fgmbs.algebra.kkt import kkt_inverse, product, spd_solve
+from fgmbs.algebra.pseudo_inverse import row_norms
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 

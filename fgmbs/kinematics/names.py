@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from fgmbs.arguments import nearest
 from fgmbs.errors import ArgumentError
-from fgmbs.io.expressions import nearest
 from fgmbs.mechanisms.base import AbstractMechanism
 
 Numbers: TypeAlias = Array | np.ndarray | Sequence[float | int]

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from fgmbs.algebra.kkt import product, spd_solve
 from fgmbs.kinematics.closure import Closure, Instant
-from fgmbs.kkt import product, spd_solve
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Coordinates, Scalar, Velocities
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from fgmbs.algebra.pseudo_inverse import pseudo_inverse, row_norms
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector, given_arrays, listed
-from fgmbs.kinematics.pseudo_inverse import pseudo_inverse, row_norms
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fgmbs.one_kernel import one_kernel
+from fgmbs.compiled.one_kernel import one_kernel
 
 
 def scan(body, carry, rows, reverse=False):

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fgmbs.algebra.kkt import solve_kkt
 from fgmbs.errors import ArgumentError
-from fgmbs.kkt import solve_kkt
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 from fgmbs.unknowns import Path, known
 
@@ -83,11 +83,6 @@ class AbstractMechanism(eqx.Module):
     def title(self) -> str:
         """What figures and reports call it."""
         return type(self).__name__
-
-    @property
-    def source(self) -> str | None:
-        """The text of a file that describes it; None where the family has none."""
-        return None
 
     @property
     def coordinate_units(self) -> tuple[str, ...]:

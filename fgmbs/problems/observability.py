@@ -11,20 +11,20 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError
-from fgmbs.graph import Unknowns, of_mechanism
+from fgmbs.graph.time_graph import Unknowns, of_mechanism
 from fgmbs.inputs import AbstractInput
 from fgmbs.kinematics.names import listed
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.estimation_arguments import checked_inputs, checked_sensors, chosen_coordinates, nominal_delays
-from fgmbs.problems.estimation_graph import EstimationModel, Samples, StepData
-from fgmbs.problems.estimation_unknowns import freed_model
-from fgmbs.problems.noise_sizes import freed_sizes
+from fgmbs.problems.estimation.arguments import checked_inputs, checked_sensors, chosen_coordinates, nominal_delays
+from fgmbs.problems.estimation.graph import EstimationModel, Samples, StepData
+from fgmbs.problems.estimation.noise_sizes import freed_sizes
+from fgmbs.problems.estimation.unknowns import freed_model
 from fgmbs.sensors.base import AbstractSensor
-from fgmbs.sensors.encoder import Encoder
-from fgmbs.sensors.gyroscope import Gyroscope
-from fgmbs.sensors.position import Position
-from fgmbs.sensors.velocity import Velocity
+from fgmbs.sensors.kinds.encoder import Encoder
+from fgmbs.sensors.kinds.gyroscope import Gyroscope
+from fgmbs.sensors.kinds.position import Position
+from fgmbs.sensors.kinds.velocity import Velocity
 
 _UNSEEN = 0.5
 """A variable of which more than this share of what is unknown without sensors is left is not seen."""

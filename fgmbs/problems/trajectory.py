@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from fgmbs.algebra.kkt import kkt_inverse
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.transitions import AbstractTransition, Trapezoidal
 from fgmbs.factors import constraints
@@ -28,9 +29,8 @@ from fgmbs.factors.transition import (
     integrated_velocities_independent,
     transition,
 )
-from fgmbs.graph import TimeGraph
+from fgmbs.graph.time_graph import TimeGraph
 from fgmbs.kinematics.chart import MotionChart
-from fgmbs.kkt import kkt_inverse
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 from fgmbs.unknowns import Free

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from fgmbs.arguments import nearest
 from fgmbs.errors import ArgumentError
-from fgmbs.io.expressions import nearest
 from fgmbs.recordings.units import find_unit, unit_fault
 
 

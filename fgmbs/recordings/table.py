@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from fgmbs.arguments import nearest
 from fgmbs.errors import DescriptionError
-from fgmbs.io.expressions import nearest
 from fgmbs.recordings.units import split_header
 
 _MOST_FAULTS = 20

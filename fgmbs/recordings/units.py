@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from fgmbs.io.expressions import close_to
+from fgmbs.arguments import close_to
 
 _UNITS = (
     ("", 1.0, "1, -, none, dimensionless"),

@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fgmbs.buckets import by_step
+from fgmbs.compiled.buckets import by_step
 from fgmbs.errors import Status
+from fgmbs.io.planar.load import text_of
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 
 STATUSES = (
@@ -115,8 +116,8 @@ def of_mechanism(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array, step:
         }
     bodies = dict(zip(mechanism.body_names, mechanism.body_points, strict=True))
     attrs = {"name": mechanism.title, "bodies": json.dumps(bodies), "driven": int(_driven(mechanism, q, t))}
-    if mechanism.source is not None:
-        attrs["mechanism"] = mechanism.source
+    if (text := text_of(mechanism)) is not None:
+        attrs["mechanism"] = text
     return Contents(variables, coordinates, attrs)
 
 

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.errors import ArgumentError
-from fgmbs.io.load import parse_mechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
-from fgmbs.problems.driven_motion import DrivenMotion
-from fgmbs.problems.simulation import Simulation
-from fgmbs.problems.smoothed_motion import SmoothedMotion
+from fgmbs.io.planar.load import parse_mechanism
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
+from fgmbs.problems.driven.driven_motion import DrivenMotion
+from fgmbs.problems.simulation.result import Simulation
+from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.results.contents import (
     FLAGS,
     Contents,

@@ -8,7 +8,7 @@ import numpy as np
 
 from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.smoothed_motion import Group, SmoothedMotion
+from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
 from fgmbs.results.contents import (
     FLAGS,
     Contents,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fgmbs.problems.smoothed_motion import SmoothedMotion
+from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.results.comparison import errors, rmse
 from fgmbs.results.dataset import to_dataset
 from fgmbs.results.doubts import FAR, doubts

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fgmbs.errors import ArgumentError
-from fgmbs.problems.driven_motion import DrivenMotion
-from fgmbs.problems.simulation import Simulation
-from fgmbs.problems.smoothed_motion import SmoothedMotion
+from fgmbs.problems.driven.driven_motion import DrivenMotion
+from fgmbs.problems.simulation.result import Simulation
+from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.results.dataset import to_dataset
 
 if TYPE_CHECKING:

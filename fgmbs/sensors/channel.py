@@ -9,9 +9,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import Numbers, finite, refuse
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.robust import AbstractLoss
-from fgmbs.trajectories.arguments import Numbers, finite, refuse
 from fgmbs.unknowns import Unknown, known, number
 
 

@@ -4,10 +4,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import Numbers
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.trajectories.arguments import Numbers
 from fgmbs.typing import Coordinates, Scalar
 from fgmbs.unknowns import Unknown, known, number
 

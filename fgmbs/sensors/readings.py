@@ -10,12 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import Numbers, finite, nearest
 from fgmbs.errors import ArgumentError
-from fgmbs.io.expressions import nearest
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.recordings.recording import Recording, Signal
 from fgmbs.sensors.base import AbstractSensor, Reading, wrapped
-from fgmbs.trajectories.arguments import Numbers, finite
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import is_unknown, known
 

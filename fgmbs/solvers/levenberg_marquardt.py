@@ -11,8 +11,8 @@ from jaxopt.base import IterativeSolver, OptStep
 from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.errors import Status
-from fgmbs.graph import Look, TimeGraph, Unknowns
-from fgmbs.joint_graph import JointGraph
+from fgmbs.graph.recordings import JointGraph
+from fgmbs.graph.time_graph import Look, TimeGraph, Unknowns
 from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, factorize_matrix
 from fgmbs.linear.triangle import AbstractFactor
 from fgmbs.typing import Scalar

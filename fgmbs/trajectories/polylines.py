@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import Known, Numbers, choice, finite, points_and_times, refuse
 from fgmbs.errors import ArgumentError
-from fgmbs.trajectories.arguments import Known, Numbers, choice, finite, points_and_times, refuse
 from fgmbs.trajectories.piecewise import PiecewisePolynomial, hermite_basis
 
 LAWS = {"cubic": 1, "quintic": 2, "septic": 3}

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import Numbers, finite
 from fgmbs.errors import ArgumentError
-from fgmbs.trajectories.arguments import Numbers, finite
 
 
 class Samples(NamedTuple):

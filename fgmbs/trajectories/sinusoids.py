@@ -4,8 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import Numbers, finite
 from fgmbs.errors import ArgumentError
-from fgmbs.trajectories.arguments import Numbers, finite
 from fgmbs.typing import Scalar
 
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import Numbers, choice, points_and_times
 from fgmbs.errors import ArgumentError
-from fgmbs.trajectories.arguments import Numbers, choice, points_and_times
 from fgmbs.trajectories.piecewise import PiecewisePolynomial, hermite_basis
 
 

@@ -13,7 +13,7 @@ from scipy.linalg import block_diag, expm
 from scipy.stats import chi2, multivariate_normal, norm
 
 from fgmbs.dynamics import energy
-from fgmbs.mechanisms.planar import load
+from fgmbs.io.planar.load import load
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SEEDS, STEPS, DT = 50, 500, 0.005

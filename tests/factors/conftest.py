@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from fgmbs.factors.base import Instant
-from fgmbs.mechanisms.planar import load
+from fgmbs.io.planar.load import load
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "mechanisms"
 

@@ -7,7 +7,7 @@ import pytest
 
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.factors.dynamics import dynamics, dynamics_independent
-from fgmbs.mechanisms.planar import load
+from fgmbs.io.planar.load import load
 
 from .conftest import CONFIGS
 

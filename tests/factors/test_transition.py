@@ -14,7 +14,7 @@ from fgmbs.factors.base import Instant
 from fgmbs.factors.transition import transition
 from fgmbs.inputs import Disturbance, GaussMarkov, RandomWalk, WhiteNoise
 from fgmbs.kinematics.chart import MotionChart
-from fgmbs.problems.estimation_graph import EstimationModel
+from fgmbs.problems.estimation.graph import EstimationModel
 from fgmbs.unknowns import Free
 
 NONE = Forcing((), (), jnp.zeros(0))

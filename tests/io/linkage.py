@@ -3,7 +3,7 @@
 import pytest
 
 from fgmbs.errors import DescriptionError
-from fgmbs.io.load import parse_mechanism
+from fgmbs.io.planar.load import parse_mechanism
 
 FOURBAR = """\
 %YAML 1.2

@@ -6,8 +6,8 @@ import warnings
 import pytest
 from linkage import FOURBAR, changed, faults_of
 
-from fgmbs.io import scopes
-from fgmbs.io.load import parse_mechanism, to_yaml
+from fgmbs.io.planar.load import parse_mechanism, to_yaml
+from fgmbs.mechanisms.planar import scopes
 
 ACTUATORS = """\
 actuators:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fgmbs.errors import DescriptionError
-from fgmbs.io.experiment import (
+from fgmbs.io.experiments.experiment import (
     Experiment,
     InverseExperiment,
     Settings,
@@ -14,8 +14,8 @@ from fgmbs.io.experiment import (
     parse_experiment,
     read_experiment,
 )
-from fgmbs.io.smooth_experiment import SmoothExperiment
-from fgmbs.io.truth import read_truth
+from fgmbs.io.experiments.smooth_experiment import SmoothExperiment
+from fgmbs.io.experiments.truth import read_truth
 
 
 def faults_of(text):

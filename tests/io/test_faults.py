@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from linkage import FOURBAR, changed, faults_of
 
 from fgmbs.errors import DescriptionError
-from fgmbs.io.load import parse_mechanism, read_mechanism
+from fgmbs.io.planar.load import parse_mechanism, read_mechanism
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linkage import FOURBAR, changed
 
-from fgmbs.io import scopes
-from fgmbs.io.load import parse_mechanism, read_mechanism, to_yaml
-from fgmbs.io.schema import MechanismDescription
-from fgmbs.mechanisms.catalogue import chain
+from fgmbs.io.planar.catalogue import chain
+from fgmbs.io.planar.load import parse_mechanism, read_mechanism, to_yaml
+from fgmbs.mechanisms.planar import scopes
+from fgmbs.mechanisms.planar.description import MechanismDescription
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "mechanisms"
 

@@ -5,7 +5,7 @@ import pytest
 
 import fgmbs
 from fgmbs.errors import DescriptionError
-from fgmbs.io.motion import read_motion
+from fgmbs.io.experiments.motion import read_motion
 
 NAMES = ("x_P", "y_P", "theta")
 ROWS = "0,1.5\n0.1,1.6\n0.25,1.8\n"

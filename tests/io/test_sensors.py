@@ -7,7 +7,7 @@ import pytest
 from fgmbs import inputs, sensors
 from fgmbs.errors import DescriptionError
 from fgmbs.factors.robust import Cauchy, Huber
-from fgmbs.sensors.files import read_sensors
+from fgmbs.io.sensor_files import read_sensors
 from fgmbs.unknowns import Unknown
 
 EVERYTHING = """

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from fgmbs.errors import DescriptionError
-from fgmbs.io.experiment import parse_experiment, read_experiment
-from fgmbs.io.smooth_experiment import SmoothExperiment
-from fgmbs.mechanisms.planar import load
-from fgmbs.recordings.described import read_recordings
-from fgmbs.sensors.files import build_sensors
+from fgmbs.io.experiments.experiment import parse_experiment, read_experiment
+from fgmbs.io.experiments.smooth_experiment import SmoothExperiment
+from fgmbs.io.planar.load import load
+from fgmbs.io.recordings import read_recordings
+from fgmbs.io.sensor_files import build_sensors
 
 LEAST = "mechanism: a.yaml\nrecording: b.csv\nsensors: c.yaml\n"
 

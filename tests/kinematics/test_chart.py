@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fgmbs
+from fgmbs.io.planar.load import load
 from fgmbs.kinematics.chart import MotionChart
-from fgmbs.mechanisms.planar import load
 
 
 @pytest.fixture(scope="module", params=("fourbar", "five_bar", "parallel_robot"))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fgmbs.errors import AssemblyError
-from fgmbs.io.load import read_mechanism
+from fgmbs.io.planar.load import read_mechanism
 from fgmbs.kinematics import degrees_of_freedom, mobility, redundant_rows
-from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 
 MECHANISMS = Path(__file__).parents[2] / "configs" / "mechanisms"
 

@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.io.load import parse_mechanism
+from fgmbs.io.planar.load import load, parse_mechanism
 from fgmbs.kinematics import assemble
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.tracking import track
-from fgmbs.mechanisms.planar import PlanarMechanism, load
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 
 _track = eqx.filter_jit(track)
 T = jnp.linspace(0.0, 1.0, 21)

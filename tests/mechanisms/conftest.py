@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from fgmbs.io.load import parse_mechanism, read_mechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.io.planar.load import parse_mechanism, read_mechanism
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 
 EVERYTHING = """
 parameters: {L: 1.2, k: 30.0, w: 3*L}

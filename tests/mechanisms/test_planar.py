@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fgmbs.errors import ArgumentError
-from fgmbs.io.load import parse_mechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.io.planar.load import parse_mechanism, text_of
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 
 
 def mechanism_of(text):
@@ -313,5 +313,5 @@ def test_units_points_and_effects_are_those_of_the_file():
     for point, text in (("A", "the point 'A' is fixed to the ground"), ("Q", "there is no point 'Q'")):
         with pytest.raises(ArgumentError, match=f"point: {text}"):
             mechanism.point_coordinates(point)
-    assert mechanism.title == "arm" and mechanism_of(mechanism.source).description == mechanism.description
+    assert mechanism.title == "arm" and mechanism_of(text_of(mechanism)).description == mechanism.description
     assert mechanism.physical_parameters() == mechanism.parameters

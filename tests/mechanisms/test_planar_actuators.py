@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.constraints.plane import cross
-from fgmbs.io.load import parse_mechanism, to_yaml
+from fgmbs.io.planar.load import load, parse_mechanism, to_yaml
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.mechanisms.planar import PlanarMechanism, load
+from fgmbs.mechanisms.planar.constraints.plane import cross
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 
 ACTUATORS = """
 actuators:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from fgmbs.mechanisms.planar_forces import couple, damper_force, spring_energy, spring_force
+from fgmbs.mechanisms.planar.forces import couple, damper_force, spring_energy, spring_force
 
 
 def test_conservative_forces_are_minus_the_gradient_of_the_potential(everything, state):

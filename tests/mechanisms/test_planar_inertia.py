@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.io.load import parse_mechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.io.planar.load import parse_mechanism
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 
 BODY = """
 gravity: [1.3, -9.7]

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 
 
 def robot_answers(mechanism, q, dq):

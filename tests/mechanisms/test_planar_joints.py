@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fgmbs.errors import ArgumentError
-from fgmbs.io import scopes
-from fgmbs.io.load import parse_mechanism
-from fgmbs.mechanisms.planar import PlanarMechanism, load
-from fgmbs.mechanisms.planar_joints import joint_forces, pin_names
+from fgmbs.io.planar.load import load, parse_mechanism
+from fgmbs.mechanisms.planar import scopes
+from fgmbs.mechanisms.planar.joints import joint_forces, pin_names
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 
 FOURBAR = """
 points:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fgmbs.io.load import parse_mechanism
-from fgmbs.mechanisms.planar import PlanarMechanism, load
-from fgmbs.problems.simulate import simulate
-from fgmbs.problems.simulation import Simulation
+from fgmbs.io.planar.load import load, parse_mechanism
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
+from fgmbs.problems.simulation.result import Simulation
+from fgmbs.problems.simulation.simulate import simulate
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "experiments"))  # reference estimators and true motions
 

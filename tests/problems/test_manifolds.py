@@ -8,9 +8,9 @@ import pytest
 from families import LabelledPendulum, SphericalPendulum, rigid_body, rotation, spherical_pendulum
 
 import fgmbs
-from fgmbs.io.load import parse_mechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
-from fgmbs.problems.first_pose import freedom_left
+from fgmbs.io.planar.load import parse_mechanism
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
+from fgmbs.problems.driven.first_pose import freedom_left
 
 DT = 5e-3
 T = np.arange(101) * DT

@@ -8,7 +8,7 @@ import pytest
 
 import fgmbs
 from fgmbs.errors import Status
-from fgmbs.mechanisms.planar import load
+from fgmbs.io.planar.load import load
 
 T = np.arange(21) * 5e-3
 FAR = 3.4

@@ -6,8 +6,8 @@ import pytest
 
 import fgmbs
 from fgmbs.errors import Status
-from fgmbs.io.load import parse_mechanism
-from fgmbs.mechanisms.planar import PlanarMechanism, load
+from fgmbs.io.planar.load import load, parse_mechanism
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 
 T = np.arange(21) * 5e-3
 COUPLERS = np.array([1.9, 2.0, 2.1, 10.0])

@@ -14,11 +14,11 @@ from fgmbs import plots, results
 from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, Status
 from fgmbs.inputs import RandomWalk
-from fgmbs.problems.desired import desired_motion
-from fgmbs.problems.driven_motion import driven_motion
-from fgmbs.problems.motors import chosen_motors
-from fgmbs.problems.simulation import Simulation, observe
-from fgmbs.problems.smoothed_motion import SensorFit, SmoothedMotion
+from fgmbs.problems.driven.desired import desired_motion
+from fgmbs.problems.driven.driven_motion import driven_motion
+from fgmbs.problems.driven.motors import chosen_motors
+from fgmbs.problems.simulation.result import Simulation, observe
+from fgmbs.problems.smooth.smoothed_motion import SensorFit, SmoothedMotion
 from fgmbs.results.summaries import simulation_summary
 from fgmbs.sensors import Gyroscope
 from fgmbs.unknowns import Free

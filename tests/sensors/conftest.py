@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from fgmbs.mechanisms.planar import load
+from fgmbs.io.planar.load import load
 
 DT = 1e-3
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fgmbs.errors import ArgumentError
-from fgmbs.io.load import parse_mechanism
-from fgmbs.mechanisms.planar import PlanarMechanism
+from fgmbs.io.planar.load import parse_mechanism
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.sensors import LoadCell, Reading, Torque
 
 # A motor on the coupler itself, which is no coordinate; theta has no actuator.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fgmbs.mechanisms.planar import load
+from fgmbs.io.planar.load import load
 
 
 @pytest.fixture(scope="session")

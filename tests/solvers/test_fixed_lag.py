@@ -9,7 +9,7 @@ import pytest
 from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import prior
-from fgmbs.graph import Rows, TimeGraph, Unknowns
+from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
 from fgmbs.solvers.fixed_lag import FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 

@@ -14,11 +14,11 @@ from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import soft_equality
 from fgmbs.factors.robust import Cauchy
-from fgmbs.graph import TimeGraph, Unknowns
+from fgmbs.graph.recordings import JointGraph
+from fgmbs.graph.time_graph import TimeGraph, Unknowns
 from fgmbs.inputs import Disturbance
-from fgmbs.joint_graph import JointGraph
-from fgmbs.problems.estimation_arguments import nominal_delays
-from fgmbs.problems.smoothing import modelled
+from fgmbs.problems.estimation.arguments import nominal_delays
+from fgmbs.problems.smooth.rounds import modelled
 from fgmbs.sensors import Position
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.unknowns import Unknown, freed

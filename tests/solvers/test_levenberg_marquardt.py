@@ -14,7 +14,7 @@ from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import soft_equality
 from fgmbs.factors.robust import Cauchy
-from fgmbs.graph import TimeGraph, Unknowns
+from fgmbs.graph.time_graph import TimeGraph, Unknowns
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.unknowns import Unknown, freed
 

@@ -1,0 +1,98 @@
+"""Checks of what users pass, before anything is compiled, and "did you mean".
+
+Shapes are always checked, numbers only where they are known: inside `jax.jit`, `vmap` and `grad` traced ones pass.
+"""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array
+
+from fgmbs.errors import ArgumentError
+
+Numbers: TypeAlias = Array | np.ndarray | Sequence | float | int
+"""A number or an array of them as users write it."""
+
+Known: TypeAlias = Array | np.ndarray
+"""The same after the check: a numpy array where the numbers are known, else a traced one."""
+
+
+def finite(argument: str, value: Numbers) -> Known:
+    """`value` as an array.
+
+    Raises:
+        ArgumentError: It is no array of finite numbers.
+    """
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(value)):
+        return jnp.asarray(value, dtype=float)
+    try:
+        array = np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{argument}: expected numbers; found {value!r}") from None
+    refuse(argument, array, ~np.isfinite(array), "finite numbers")
+    return array
+
+
+def refuse(argument: str, array: np.ndarray, bad: np.ndarray | np.bool_, expected: str) -> None:
+    """Refuses an array for the first of its bad entries.
+
+    Raises:
+        ArgumentError: There is one.
+    """
+    if np.any(bad):
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        name = f"{argument}[{', '.join(map(str, index))}] = " if index else ""
+        raise ArgumentError(f"{argument}: expected {expected}; found {name}{array[index]:g}")
+
+
+def points_and_times(points: Numbers, times: Numbers) -> tuple[Known, Known]:
+    """`points`, (N, d) or (N,), and `times`, (N,), as arrays.
+
+    Raises:
+        ArgumentError: Other shapes, fewer than two points, numbers that are not finite, times that do not increase.
+    """
+    points, times = finite("points", points), finite("times", times)
+    if points.ndim not in (1, 2):
+        raise ArgumentError(f"points: expected shape (N, d) or (N,); found shape {points.shape}")
+    if points.shape[0] < 2:
+        raise ArgumentError(f"points: expected at least two; found {points.shape[0]}")
+    if times.shape != points.shape[:1]:
+        raise ArgumentError(
+            f"times: expected shape ({points.shape[0]},), one time for each point; found shape {times.shape}"
+        )
+    if isinstance(times, np.ndarray) and np.any(np.diff(times) <= 0):
+        i = int(np.argmax(np.diff(times) <= 0))
+        raise ArgumentError(
+            f"times: expected increasing times; found times[{i + 1}] = {times[i + 1]:g} s "
+            f"after times[{i}] = {times[i]:g} s"
+        )
+    return points, times
+
+
+def choice(argument: str, value: Any, accepted: Iterable[Any]) -> None:
+    """Refuses what is not among the accepted.
+
+    Raises:
+        ArgumentError: It is not.
+    """
+    if value not in (accepted := tuple(accepted)):
+        *others, last = (repr(word) for word in accepted)
+        raise ArgumentError(f"{argument}: expected {', '.join(others)} or {last}; found {value!r}")
+
+
+def nearest(name: str, names: Iterable[str], kind: str) -> str:
+    """'; did you mean …? known KIND: …', to finish a text about a name that is not one of these."""
+    listed = list(names)
+    shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
+    return f"{close_to(name, listed) or ';'} " + (f"known {kind}: {shown}" if listed else f"there are no {kind} here")
+
+
+def close_to(name: str, names: Iterable[str]) -> str:
+    """'; did you mean …?', if one of the names is close."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,1 @@
+"""Functions as compiled programs: one machine function, many lanes, lengths in buckets, a cache on disk."""

@@ -1,0 +1,1 @@
+"""Factor graphs over time, of one recording and of several."""

@@ -1,0 +1,1 @@
+"""Planar mechanisms in natural coordinates, mixed with angles."""

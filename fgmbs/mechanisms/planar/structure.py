@@ -1,0 +1,73 @@
+"""What a planar mechanism is without its numbers."""
+
+import functools
+from collections.abc import Mapping
+
+from fgmbs.errors import FgmbsError
+from fgmbs.mechanisms.planar import scopes
+from fgmbs.mechanisms.planar.description import MechanismDescription
+from fgmbs.mechanisms.planar.topology import planar_topology
+
+
+class PlanarStructure:
+    """Points, bodies, names, and expressions that tie numbers together; equal, whatever the numbers are.
+
+    Two files that differ in numbers only are the same program. The degrees of freedom take part in the comparison: they
+    decide the size of what is computed, and special lengths may leave a mechanism more of them than others do.
+
+    Attributes:
+        blank: The description with 0 for every independent number.
+        numbers: Independent numbers as described, by name …
+        dof: … and the degrees of freedom with them, in a generic pose; None where it cannot be assembled.
+    """
+
+    def __init__(self, blank: MechanismDescription, numbers: Mapping[str, float], dof: int | None):
+        self.blank, self.numbers, self.dof = blank, dict(numbers), dof
+        self._hash = hash((blank, dof))
+
+    @staticmethod
+    def guessed(description: MechanismDescription) -> "PlanarStructure":
+        """With as many degrees of freedom as independent constraints leave."""
+        numbers = scopes.independent_numbers(description)
+        blank = _blank(description)
+        topology = planar_topology(blank)
+        rows = sum(len(constraint.row_names) for group in topology.groups for constraint in group.members)
+        return PlanarStructure(blank, numbers, topology.n - rows)
+
+    @property
+    def description(self) -> MechanismDescription:
+        """The whole description, with the numbers as described."""
+        return self.with_numbers(self.numbers)
+
+    def with_numbers(self, numbers: Mapping[str, float]) -> MechanismDescription:
+        """The description with other independent numbers."""
+        return scopes.with_numbers(self.blank, numbers)
+
+    def with_dof(self, dof: int | None) -> "PlanarStructure":
+        return self if dof == self.dof else PlanarStructure(self.blank, self.numbers, dof)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, PlanarStructure) and (self.dof, self.blank) == (other.dof, other.blank)
+
+    def __repr__(self) -> str:
+        return f"PlanarStructure({self.blank.name or 'mechanism'}, dof={self.dof})"
+
+
+@functools.lru_cache(maxsize=256)
+def _blank(description: MechanismDescription) -> MechanismDescription:
+    return scopes.with_numbers(description, dict.fromkeys(scopes.independent_numbers(description), 0.0))
+
+
+def counted(mechanism) -> int | None:
+    """Degrees of freedom of a mechanism in a generic pose, or None if it cannot be assembled."""
+    from fgmbs.kinematics.mobility import degrees_of_freedom  # kinematics build on mechanisms
+
+    try:
+        return degrees_of_freedom(mechanism)
+    except FgmbsError:
+        return None

@@ -1,0 +1,1 @@
+"""Inverse and hybrid dynamics: motions that are known, and the forces that make them."""

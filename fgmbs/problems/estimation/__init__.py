@@ -1,0 +1,1 @@
+"""What all estimates share: their graph, unknown numbers, sizes of noise and starts."""

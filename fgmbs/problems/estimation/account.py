@@ -1,0 +1,118 @@
+"""What follows from an estimate: accelerations, bands, and how far every residual could have been met."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fgmbs.graph.recordings import JointGraph
+from fgmbs.graph.time_graph import Look, TimeGraph, Unknowns, over_time
+from fgmbs.linear import METHODS, Marginals
+from fgmbs.linear.leverage import leverages
+from fgmbs.problems.estimation.graph import EstimationModel, StepData
+from fgmbs.problems.estimation.likelihood import evidence
+from fgmbs.typing import Scalar
+
+
+class FactorRows(NamedTuple):
+    """The rows of one factor at all its places."""
+
+    residual: Float[Array, "*recordings places rows"]
+    """Whitened, before a robust loss."""
+    weight: Float[Array, "*recordings places rows"]
+    """Weight of a row that a robust loss leaves; 0 for rows that are masked."""
+    leverage: Float[Array, "*recordings places rows"]
+
+
+class Survey(NamedTuple):
+    """What the linearized problem says of an estimate."""
+
+    marginals: Marginals
+    influence: Float[Array, " p"]
+    """Norm of the change of all residuals but the priors' by each of θ, steps staying where they are."""
+    information: Float[Array, "p p"]
+    """Inverse of the covariance of θ, finite also where that is not: the Schur complement of θ."""
+    log_likelihood: Scalar
+    factors: tuple[FactorRows, ...]
+    """Of all factors but those of θ alone."""
+
+
+class Account(NamedTuple):
+    """Everything that is told of an estimate besides the estimate itself and its survey."""
+
+    ddq: Float[Array, "*recordings steps nv"]
+    lambda_: Float[Array, "*recordings steps m"]
+    ddq_std: Float[Array, "*recordings steps nv"]
+    lambda_std: Float[Array, "*recordings steps m"]
+    tangents: Float[Array, "*recordings steps nx columns"]
+    """∂x/∂δ, and where numbers of the mechanism are unknown ∂x/∂θ behind it."""
+    covariance: Float[Array, "*recordings steps columns columns"]
+    """Of (δ, θ), or of δ alone."""
+
+
+def survey(graph: TimeGraph | JointGraph, x: Unknowns, look: Look) -> Survey:
+    """The survey of an estimate x of all steps, from what was seen there, or one step of the solver before."""
+    system, _, residuals, _ = look
+    factorization = METHODS["sqrt"](system, *graph.still(x))
+    marginals = factorization.marginals()
+    U, _ = factorization.factor.of_globals()
+    arrows = (system.initial_arrow, system.step_arrow, system.pair_arrow)
+    influence = jnp.sqrt(sum(jnp.sum(arrow**2, axis=tuple(range(arrow.ndim - 1))) for arrow in arrows))
+    lever = leverages(system, marginals)
+    timed = [None if factor.scope == "global" else r for factor, r in zip(graph.factors, residuals, strict=True)]
+    of_factors = graph.factors, timed, lever.step, lever.pair
+    rows = eqx.filter_vmap(_rows)(*of_factors) if system.joint else _rows(*of_factors)
+    return Survey(marginals, influence, U.T @ U, evidence(graph, look, factorization), rows)
+
+
+def _rows(factors, residuals, of_steps, of_intervals) -> tuple[FactorRows, ...]:
+    """The rows of all factors over time."""
+    rows, taken = [], {"step": 0, "interval": 0}
+    for factor, r in zip(factors, residuals, strict=True):
+        if factor.scope == "global":
+            continue
+        start = taken[factor.scope]
+        taken[factor.scope] += r.shape[-1]
+        of = {"step": of_steps, "interval": of_intervals}[factor.scope]
+        active = jnp.ones_like(r)
+        if factor.weights is not None:
+            weights = factor.weights if factor.scope == "step" else factor.weights[1:]
+            # Of a whitening matrix the diagonal tells whether it is there.
+            active = (jnp.diagonal(weights, axis1=-2, axis2=-1) if weights.ndim == 3 else weights) != 0
+        squares = factor.squares(r)
+        weight = jnp.asarray(1.0 if factor.loss is None else factor.loss.weight(squares)) * jnp.ones_like(squares)
+        weight = jnp.repeat(weight, r.shape[-1] // weight.shape[-1], axis=-1)
+        places = (r, weight * active, of[..., start : start + r.shape[-1]])
+        rows.append(FactorRows(*(part.reshape(-1, r.shape[-1]) for part in places)))
+    return tuple(rows)
+
+
+def account(model: EstimationModel, x: Unknowns, data: StepData, covariance: Array) -> Account:
+    """The account of an estimate x of all steps with these covariances of their local coordinates."""
+
+    def of_one(model, steps, data, covariance):
+        E = over_time(lambda x_k, t: model.tangents(x_k, x.globals, t), steps, data.times)
+        return Account(*_all_bands(model, Unknowns(steps, x.globals), data, E, covariance), E, covariance)
+
+    return model.each(of_one, x.steps, data, covariance)
+
+
+def totals(rows: FactorRows, width: int) -> tuple[Float[Array, " width"], Float[Array, " width"]]:
+    """(χ², its expectation) of every row of a factor with so many for one sample; outliers count as much as the loss
+    lets them pull."""
+    r, weight, leverage = (part.reshape(-1, width) for part in rows)
+    there = weight > 0
+    return jnp.sum((weight * jnp.where(there, r, 0.0)) ** 2, axis=0), jnp.sum(jnp.where(there, 1 - leverage, 0.0), 0)
+
+
+def _all_bands(model, x, data, E, cov):
+    """(ddq, λ) of all steps and their standard deviations."""
+
+    def bands(x_k, t, commands, E, cov):
+        accelerations = lambda model, x: model.accelerations(x, t, commands)
+        values, tangents = model.along(x.globals, x_k, E, accelerations)
+        std = [jnp.sqrt(jnp.maximum(jnp.einsum("ia,ab,ib->i", J, cov, J), 0.0)) for J in tangents]
+        return *values, *std
+
+    return over_time(bands, x.steps, data.times, data.commands[:, 1], E, cov)

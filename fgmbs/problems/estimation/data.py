@@ -1,0 +1,170 @@
+"""Recordings on the time grid of an estimation: which sample belongs to which step."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from fgmbs.errors import ArgumentError
+from fgmbs.inputs import Command
+from fgmbs.problems.estimation.graph import Samples
+from fgmbs.recordings.recording import Recording
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.typing import Scalar
+
+_ON_STEP = 1e-6
+"""Distance from a step, in steps, below which a sample lies on it."""
+_NEVER = 1e30
+"""Time of samples that are not there [s]."""
+
+
+class Grid(NamedTuple):
+    """The steps of one recording."""
+
+    start: float
+    dt: float
+    steps: int
+
+    @property
+    def times(self) -> np.ndarray:
+        return self.start + self.dt * np.arange(self.steps)
+
+
+class Channel(NamedTuple):
+    """Samples of a sensor in one recording, in the order of their times."""
+
+    values: Float[Array, "samples rows"]
+    """nan where a row has no sample."""
+    stamps: Float[Array, " samples"]
+    """As recorded [s]."""
+
+
+def grid(recording: Recording, sensors: Sequence[AbstractSensor], dt: float | None) -> Grid:
+    """Steps from the first to the last sample of any sensor; by default as often as the fastest one reads.
+
+    Raises:
+        ArgumentError: dt is no positive number; nothing was recorded long enough.
+    """
+    signals = [recording[column] for sensor in sensors for column in sensor.columns]
+    if dt is None:
+        dt = min((float(np.median(np.diff(signal.t))) for signal in signals if len(signal) > 1), default=math.nan)
+        # Ten digits, so that rounding of the stamps does not shift the grid.
+        dt = float(f"{dt:.6g}")
+    if not (math.isfinite(dt) and dt > 0):
+        raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt!r}")
+    times = [time for signal in signals if len(signal) for time in (signal.t[0], signal.t[-1])]
+    start, stop = min(times), max(times)
+    steps = math.ceil((stop - start) / dt - _ON_STEP) + 1
+    if steps < 3:
+        raise ArgumentError(
+            f"recording {recording.source!r}: expected at least three steps of dt = {dt:g} s; found {stop - start:g} s"
+        )
+    return Grid(start, dt, steps)
+
+
+def channel(recording: Recording, sensor: AbstractSensor) -> Channel:
+    """The samples of a sensor."""
+    signals = [recording[column] for column in sensor.columns]
+    stamps = np.unique(np.concatenate([signal.t for signal in signals]))
+    values = np.full((len(stamps), len(signals)), np.nan)
+    for row, signal in enumerate(signals):
+        values[np.searchsorted(stamps, signal.t), row] = signal.values
+    return Channel(values, stamps)
+
+
+def padded_channel(channel: Channel, size: int) -> Channel:
+    """The channel with samples of nothing behind."""
+    more = size - channel.stamps.shape[0]
+    values = np.concatenate([channel.values, np.full((more, channel.values.shape[1]), np.nan)])
+    return Channel(jnp.asarray(values), jnp.asarray(np.concatenate([channel.stamps, np.full(more, _NEVER)])))
+
+
+def on_steps(channel: Channel, delay: float, grid: Grid) -> bool:
+    """Whether all samples lie on steps, no two on the same."""
+    end, fractions, inside = _places(np, channel, grid.start, grid.dt, delay, grid.steps)
+    return bool(np.all(fractions[inside] == 1.0)) and int(np.bincount(end[inside]).max(initial=0)) <= 1
+
+
+def slots(channel: Channel, grid: Grid, delay: float | None) -> int:
+    """Most samples of one interval; without a delay, whatever that is."""
+    if delay is None:
+        t = channel.stamps
+        behind = np.searchsorted(t, t + (1 - 2 * _ON_STEP) * grid.dt)
+        return max(1, int(np.max(behind - np.arange(len(t)), initial=1)))
+    end, _, inside = _places(np, channel, grid.start, grid.dt, delay, grid.steps)
+    # One on the first step lies at the start of the first interval.
+    return int(np.bincount(np.maximum(end[inside], 1)).max(initial=1))
+
+
+def samples(
+    channel: Channel,
+    start: Scalar,
+    dt: Scalar,
+    delay: Scalar,
+    count: Int[Array, ""],
+    steps: int,
+    slots: int,
+    at_steps: bool,
+) -> Samples:
+    """The samples of a sensor in slots of every step; those whose delay puts them before the first one are left out.
+
+    Args:
+        channel: The samples.
+        start: Time of the first step [s].
+        dt: Time step [s].
+        delay: How much later than it happens a value is stamped [s].
+        count: Steps there are …
+        steps: … and steps to compute with.
+        slots: Room for samples in every step.
+        at_steps: All samples lie on steps. Otherwise one on the first step lies at the start of the first interval.
+    """
+    end, fractions, inside = _places(jnp, channel, start, dt, delay, count)
+    if not at_steps:
+        first = inside & (end == 0)
+        end, fractions = jnp.where(first, 1, end), jnp.where(first, 0.0, fractions)
+    # Those outside lie before all others, or behind them.
+    order = jnp.where(inside, end, jnp.where(channel.stamps - delay < start, -1, steps))
+    slot = jnp.arange(order.shape[0]) - jnp.searchsorted(order, order, method="sort")
+    step = jnp.where(inside, order, steps)
+    rows = channel.values.shape[1]
+    there = jnp.isfinite(channel.values)
+    values = jnp.zeros((steps, slots, rows)).at[step, slot].set(jnp.where(there, channel.values, 0.0), mode="drop")
+    mask = jnp.zeros((steps, slots, rows)).at[step, slot].set(there.astype(values.dtype), mode="drop")
+    return Samples(values, jnp.ones((steps, slots)).at[step, slot].set(fractions, mode="drop"), mask)
+
+
+def _places(numpy: Any, channel: Channel, start, dt, delay, steps):
+    """(step at the end of the interval of each sample, where in the interval, which belong to the grid)."""
+    place = (channel.stamps - delay - start) / dt
+    nearest = numpy.round(place)
+    place = numpy.where(numpy.abs(place - nearest) < _ON_STEP, nearest, place)
+    inside = (place >= 0) & (place <= steps - 1)
+    place = numpy.where(inside, place, 0.0)
+    end = numpy.ceil(place)
+    return end.astype(int), place - (end - 1), inside
+
+
+def commands(recording: Recording, inputs: Sequence[Command], steps: Grid) -> np.ndarray:
+    """(steps, 2, nc) signals of commands at both ends of the interval before each step.
+
+    A held command that jumps within an interval counts with its mean over the interval: its impulse is right.
+    """
+    times = steps.times
+    signals = np.zeros((steps.steps, 2, len(inputs)))
+    for k, command in enumerate(inputs):
+        signal = recording[command.column]
+        t = signal.t + float(command.delay)
+        if command.hold == "linear":
+            value = np.interp(times, t, signal.values)
+            signals[:, 1, k], signals[1:, 0, k], signals[0, 0, k] = value, value[:-1], value[0]
+        else:
+            impulse = np.concatenate([[0.0], np.cumsum(signal.values[:-1] * np.diff(t))])
+            since = np.clip(np.searchsorted(t, times, side="right") - 1, 0, None)
+            total = impulse[since] + signal.values[since] * (times - t[since])
+            mean = np.diff(total) / steps.dt
+            signals[1:, :, k] = mean[:, None]
+            signals[0, :, k] = signal.values[since[0]]
+    return signals

@@ -1,0 +1,322 @@
+"""The graph of state estimation: how a mechanism goes on under unknown forces, and what its sensors read."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from fgmbs.dynamics.forcing import Forcing, force_directions
+from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
+from fgmbs.factors.base import Factor, Noise
+from fgmbs.factors.priors import chart_prior, prior_of_unknowns
+from fgmbs.graph.recordings import JointGraph
+from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns, of_mechanism, over_time, rebuilt, slopes
+from fgmbs.inputs import (
+    AbstractInput,
+    Command,
+    Disturbance,
+    GaussMarkov,
+    RandomWalk,
+    WhiteNoise,
+    commands,
+    gains_of,
+    wandering,
+)
+from fgmbs.kinematics.chart import MotionChart
+from fgmbs.linear import Marginals
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.trajectory import Trajectory
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.sensors.factor import measurement
+from fgmbs.typing import Scalar
+from fgmbs.unknowns import Free
+
+SENSORS = 2
+"""Place of the first sensor among the factors: the prior and the transition come before."""
+_LEAST_NOISE = 1e-8
+"""Least spectral density in any direction, relative to the mean one: every direction needs some."""
+
+
+class Samples(NamedTuple):
+    """What one sensor read, by step: slots that are empty have the mask 0."""
+
+    values: Float[Array, "*steps slots rows"]
+    fractions: Float[Array, "*steps slots"]
+    """Where in the interval that ends with the step; 1 is the step itself."""
+    mask: Float[Array, "*steps slots rows"]
+
+
+class StepData(NamedTuple):
+    """Everything that is known from outside, by step."""
+
+    times: Float[Array, "*steps"]
+    linked: Float[Array, "*steps"]
+    """1 where the motion goes on from the step before, 0 at the start of a recording and in padding."""
+    prior: Float[Array, "*steps nx"]
+    """Centre of the prior of this step …"""
+    prior_weights: Float[Array, "*steps local"]
+    """… and one over its standard deviations; 0 for none."""
+    commands: Float[Array, "*steps 2 nc"]
+    """Signals of the commands at both ends of the interval that ends with the step."""
+    samples: tuple[Samples, ...]
+
+
+class EstimationModel(eqx.Module):
+    """Mechanism, sensors and forces, of which graphs over any steps are made.
+
+    A step is x = (q, dq, u), u the unknown forces that have a memory.
+    """
+
+    mechanism: AbstractMechanism
+    sensors: tuple[AbstractSensor, ...]
+    inputs: tuple[AbstractInput, ...]
+    """Those whose size was None have a number by now."""
+    free: Free
+    """θ: which leaves of (mechanism, sensors and inputs by name) are unknown."""
+    dt: Float[Array, "*recordings"]
+    chart: MotionChart
+    delays: Float[Array, " sensors"]
+    """Delay of each sensor that the places of its samples allow for [s]."""
+    at_steps: tuple[bool, ...] = eqx.field(static=True)
+    """Of each sensor: its samples all lie on steps."""
+    transition: AbstractTransition = HermiteSimpson()
+    """How a step follows from the one before."""
+
+    @property
+    def wandering(self) -> tuple[RandomWalk | GaussMarkov, ...]:
+        """Inputs that are part of x."""
+        return wandering(self.inputs)
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Inputs that are known."""
+        return commands(self.inputs)
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """Mechanism, forces and integration rule over time."""
+        return Trajectory(self.mechanism, self.transition, self.forcing, self.dt, self.chart, "chart")
+
+    @property
+    def sizes(self) -> tuple[tuple[str, int], ...]:
+        """Variables of a step."""
+        return (("q", self.mechanism.n), ("dq", self.mechanism.nv), ("u", len(self.wandering)))
+
+    @property
+    def shared(self) -> dict[str, AbstractSensor | AbstractInput]:
+        """Sensors and inputs by name."""
+        return {part.name: part for part in (*self.sensors, *self.inputs)}
+
+    @property
+    def moves(self) -> bool:
+        """Whether the motion from a step on depends on θ."""
+        return moves(self.free, self.inputs)
+
+    @property
+    def columns(self) -> int:
+        """Of `tangents`: local coordinates, and where the motion depends on θ it, too."""
+        return self.local_size + self.moves * self.free.size
+
+    def covariances(self, marginals: Marginals) -> Float[Array, "*recordings steps columns columns"]:
+        """Covariances along the columns of `tangents`."""
+        return marginals.with_globals() if self.moves else marginals.steps
+
+    def at(self, theta: Float[Array, " p"]) -> "EstimationModel":
+        """The model of θ."""
+        mechanism, shared = rebuilt(self.free, (self.mechanism, self.shared), theta)
+        sensors, inputs = (tuple(shared[part.name] for part in parts) for parts in (self.sensors, self.inputs))
+        new = mechanism, sensors, inputs
+        return eqx.tree_at(lambda model: (model.mechanism, model.sensors, model.inputs), self, new)
+
+    def reading(self, theta: Float[Array, " p"]) -> "EstimationModel":
+        """The model of θ, but with the mechanism as it is."""
+        shared = self.free.put((self.mechanism, self.shared), theta)[1]
+        parts = (tuple(shared[part.name] for part in parts) for parts in (self.sensors, self.inputs))
+        return eqx.tree_at(lambda model: (model.sensors, model.inputs), self, tuple(parts))
+
+    @property
+    def forcing(self) -> Forcing:
+        decay = [
+            jnp.exp(-self.dt / force.time_constant) if isinstance(force, GaussMarkov) else 1.0
+            for force in self.wandering
+        ]
+        return Forcing(
+            tuple(force.on for force in self.wandering),
+            tuple(force.on for force in self.commands),
+            jnp.asarray(decay, dtype=float) if decay else jnp.zeros(0),
+            gains_of(self.inputs, {}),
+            tuple(force.name for force in self.commands),
+        )
+
+    def rates(self) -> Float[Array, " nu"]:
+        """Square root of the spectral density of the rate of each unknown force [N/√s, N·m/√s]."""
+        rates = [
+            force.size * jnp.sqrt(2 / force.time_constant) if isinstance(force, GaussMarkov) else force.size
+            for force in self.wandering
+        ]
+        return jnp.stack(rates) if rates else jnp.zeros(0)
+
+    def graph(self, x: Unknowns, data: StepData) -> TimeGraph | JointGraph:
+        """The graph over the steps of `data`, of one recording or of several along a first axis, each with a time step
+        of its own; the size of the noise is that near x."""
+        if self.dt.ndim:
+            of_one = lambda model, steps, data: model.graph(Unknowns(steps, x.globals), data)
+            return JointGraph(self.each(of_one, x.steps, data))
+        return self.over(self.at(x.globals).rows(x.steps, data))
+
+    def each(self, function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
+        """function(model of a recording, its arguments) of every recording, along a first axis if there are several."""
+        if self.dt.ndim == 0:
+            return function(self, *arguments)
+        of_one = lambda dt, *one: function(eqx.tree_at(lambda model: model.dt, self, dt), *one)
+        return eqx.filter_vmap(of_one)(self.dt, *arguments)
+
+    def over(self, rows: Rows) -> TimeGraph:
+        """The graph over steps with these rows."""
+        known = [Factor(chart_prior, ("q", "dq", "u"), Noise.sigma(1.0), name="start"), *self.measurements(rows)]
+        if self.free.size:
+            prior = Noise.sigma(self.free.sigma)
+            known.append(Factor(prior_of_unknowns, (), prior, "global", data=self.free.value, theta=True))
+        return self.trajectory.graph(tuple(known), None, rows.times, self.shared, self.free).with_rows(rows)
+
+    def measurements(self, rows: Rows) -> list[Factor]:
+        """The factors of the sensors."""
+        forcing = self.forcing
+        late = {place.name for place in self.free.places}
+        factors = []
+        for k, (sensor, delay, at_steps) in enumerate(zip(self.sensors, self.delays, self.at_steps, strict=True)):
+            slots = rows.factors[SENSORS + k][1].shape[-1] // sensor.rows
+            factors.append(
+                Factor(
+                    measurement,
+                    ("q", "dq", "u"),
+                    Noise.sigma(jnp.tile(sensor.noise_sigma(), slots)),
+                    "step" if at_steps else "interval",
+                    data=(forcing, delay if f"{sensor.name}.delay" in late else None),
+                    shared=(sensor.name, *forcing.names),
+                    loss=sensor.loss,
+                    group=sensor.rows,
+                    name=sensor.name,
+                )
+            )
+        return factors
+
+    def rows(self, x: Float[Array, "*steps nx"], data: StepData) -> Rows:
+        """What varies with time in the graph."""
+        if x.ndim == 2:
+            return over_time(self.rows, x, data)
+        return self.rows_with(x, data, *self.process(x, data.times))
+
+    def blank_rows(self, x: Float[Array, " nx"], data: StepData) -> Rows:
+        """Rows of a step that goes on from none."""
+        B = self.chart.selection(self.mechanism, x[: self.mechanism.n], data.times)
+        size = 2 * B.shape[0] + len(self.wandering)
+        return self.rows_with(x, data, jnp.zeros_like(B), B, jnp.zeros((size, size), B.dtype))
+
+    def rows_with(self, x: Float[Array, " nx"], data: StepData, T: Array, B: Array, W: Array) -> Rows:
+        """Rows of a step with these (T, B, whitening matrix)."""
+        C = self.chart.widened(B, len(self.wandering))
+        varying = [((T, data.commands), data.linked * W), ((C, data.prior), data.prior_weights)]
+        for samples in data.samples:
+            varying.append(((samples.values, samples.fractions, data.commands), samples.mask.ravel()))
+        return Rows(data.times, (*varying, *(((None, None),) * bool(self.free.size))))
+
+    def process(self, x, t) -> tuple[Float[Array, "dof nv"], Float[Array, "dof nv"], Float[Array, "rows rows"]]:
+        """(T, B, whitening matrix of `transition`) near x."""
+        mechanism, dt = self.mechanism, self.dt
+        q = x[: mechanism.n]
+        T, P, B = self.trajectory.along(q, t)
+        mobility = B @ P @ B.T
+        white = jnp.zeros_like(mobility)
+        for force in self.inputs:
+            if isinstance(force, Disturbance):
+                white = white + 2 * force.size * mobility
+            elif isinstance(force, WhiteNoise):
+                g = force.size * (B @ P @ force_directions(mechanism, q, t, (force.on,)))
+                white = white + g @ g.T
+        g = self.rates() * (B @ P @ force_directions(mechanism, q, t, tuple(force.on for force in self.wandering)))
+        wander = g @ g.T
+        # Every direction needs some noise; measured against the mobility, the least is the same in all of them.
+        mean = jnp.trace(white + dt**2 / 12 * wander) / jnp.trace(mobility)
+        white = white + _LEAST_NOISE * mean * mobility
+        jumps = [
+            force.size * jnp.sqrt(-jnp.expm1(-2 * dt / force.time_constant))
+            if isinstance(force, GaussMarkov)
+            else force.size * jnp.sqrt(dt)
+            for force in self.wandering
+        ]
+        noise = self.transition.noise(white, wander, dt)
+        W = jax.scipy.linalg.block_diag(
+            noise.position,
+            noise.velocity,
+            jnp.diag(1 / jnp.stack(jumps)) if jumps else jnp.zeros((0, 0), x.dtype),
+        )
+        return T, B, W
+
+    def accelerations(
+        self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, " nc"]
+    ) -> tuple[Float[Array, " nv"], Float[Array, " m"]]:
+        """(ddq, λ) of a step, white forces left out."""
+        n, nv = self.mechanism.n, self.mechanism.nv
+        return self.forcing.motion(self.mechanism, x[:n], x[n : n + nv], t, x[n + nv :], commands)
+
+    def tangents(self, x: Float[Array, " nx"], theta: Float[Array, " p"], t: Scalar) -> Float[Array, "nx columns"]:
+        """∂x/∂δ of a step, and where the motion depends on θ ∂x/∂θ behind it."""
+        E = self.chart.tangent(self.at(theta).mechanism, x, t, slopes(self.free, self.mechanism, theta))
+        return jnp.pad(E, ((0, 0), (0, self.columns - E.shape[1])))
+
+    def along(
+        self,
+        theta: Float[Array, " p"],
+        x: Float[Array, " nx"],
+        E: Float[Array, "nx columns"],
+        function: Callable[["EstimationModel", Array], PyTree],
+    ) -> tuple[PyTree, PyTree]:
+        """function(model of θ, x) and its derivatives by the columns of E, ∂x/∂δ or (∂x/∂δ, ∂x/∂θ); these go last."""
+        if E.shape[1] == self.local_size:
+            value, push = jax.linearize(lambda x: function(self.at(theta), x), x)
+            return value, jax.vmap(push, 1, -1)(E)
+        value, push = jax.linearize(lambda theta, x: function(self.at(theta), x), theta, x)
+        return value, jax.vmap(push, (1, 1), -1)(jnp.eye(theta.shape[0], E.shape[1], self.local_size), E)
+
+    def advance(self, steps: Float[Array, "2 nx"], data: StepData) -> tuple[Float[Array, " nx"], Rows]:
+        """Start value and rows of the step after these, which is the first one of a motion where it is not linked."""
+        x = self.next_step(steps[-1], data.times - self.dt, data.commands)
+        x = jnp.where((data.linked == 0) | ~jnp.all(jnp.isfinite(x)), steps[-1], x)
+        return x, self.rows(x, data)
+
+    def next_step(self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, "2 nc"]) -> Float[Array, " nx"]:
+        """Where the motion goes from x at t to t + Δt with the acceleration it has, unknown forces going on as before.
+
+        On the constraints: off them the cost may be lower than anywhere on them, and the solver would stay there.
+
+        Args:
+            x: A step.
+            t: Its time [s].
+            commands: Known forces at both ends of the interval.
+        """
+        n, nv, dt = self.mechanism.n, self.mechanism.nv, self.dt
+        q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
+        ddq, _ = self.accelerations(x, t, (commands[0] + commands[1]) / 2)
+        there = self.mechanism.retract(q, dt * dq + dt**2 / 2 * ddq)
+        there = jnp.concatenate([there, dq + dt * ddq, self.forcing.decay * u])
+        return self.chart.move(self.mechanism, there, jnp.zeros(self.local_size, x.dtype), t + dt)
+
+    @property
+    def step_size(self) -> int:
+        """Numbers of x."""
+        return sum(size for _, size in self.sizes)
+
+    @property
+    def local_size(self) -> int:
+        """Local coordinates of x."""
+        return self.chart.local_size(self.mechanism, self.step_size)
+
+
+def moves(free: Free, inputs: Sequence[AbstractInput]) -> bool:
+    """Whether the motion from a step on depends on θ: on numbers of the mechanism or of commands."""
+    names = {force.name for force in commands(inputs)}
+    return any(of_mechanism(place) or place.path[1].key in names for place in free.places)

@@ -1,0 +1,1 @@
+"""State estimation in a real-time loop."""

@@ -1,0 +1,156 @@
+"""The compiled functions of real-time estimators, which share them: everything in flat arrays."""
+
+from functools import lru_cache
+from operator import itemgetter
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from fgmbs.compiled.flat import Pattern, flat, pattern_of, unflat
+from fgmbs.compiled.one_kernel import one_kernel
+from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, Samples, StepData
+from fgmbs.problems.estimation.window import begin, take_in
+from fgmbs.solvers.fixed_lag import WindowState
+
+_ON_STEP = 1e-6
+"""Distance from a step, in steps, below which a sample lies on it."""
+
+
+class Programs:
+    """The compiled functions of all estimators of one structure; all of flat arrays.
+
+    Attributes:
+        begin: (model, start value, its standard deviations, time, signals of the commands) → state.
+        step: (model, state, sample) → (state, estimate).
+        layout: Parts of an estimate.
+    """
+
+    def __init__(self, pattern: Pattern, window: int, slots: int, covariances: bool):
+        self.window, self.slots, self.covariances = window, slots, covariances
+        self.pattern = pattern
+        self.begin, self.step = jax.jit(self._begin), jax.jit(one_kernel(self._step))
+        shapes = eqx.filter_eval_shape(self._shapes, jnp.zeros(pattern.size))
+        self.state, self.layout = pattern_of(jax.tree.map(jnp.zeros_like, shapes[0])), shapes[1]
+
+    def _shapes(self, numbers):
+        """(a state, parts of an estimate)."""
+        model: EstimationModel = unflat(self.pattern, numbers)
+        state = self._first(model, jnp.zeros(model.step_size), jnp.ones(()), jnp.zeros(()), jnp.zeros(()))
+        n, nv, nu, nl, W = model.mechanism.n, model.mechanism.nv, len(model.wandering), model.columns, self.window
+        shapes = dict(t=(), q=(n,), dq=(nv,), ddq=(nv,), forces=(nu,), q_std=(n,), dq_std=(nv,), ddq_std=(nv,))
+        shapes |= dict(forces_std=(nu,), steps=(W, model.step_size), unknowns=model.free.value.shape)
+        shapes |= dict(status=(), unused=()) | (dict(covariances=(W, nl, nl)) if self.covariances else {})
+        return state, tuple(shapes.items())
+
+    def _first(self, model: EstimationModel, x, sigma, t, commands):
+        blank = _blank(model, self.slots, t, jnp.broadcast_to(commands, (2, len(model.commands))))
+        return begin(model, self.window, x, blank), jnp.broadcast_to(1 / sigma, (model.local_size,))
+
+    def _begin(self, numbers, x, sigma, t, commands):
+        return flat(self._first(unflat(self.pattern, numbers), x, sigma, t, commands))
+
+    def _step(self, numbers, state, sample):
+        state, parts = self._advance(unflat(self.pattern, numbers), unflat(self.state, state), sample)
+        return flat(state), flat([parts[name] for name, _ in self.layout])
+
+    def _advance(self, model: EstimationModel, state, sample):
+        window, weights = state
+        read, commands = _cut(model, self.slots, sample)
+        t, first = window.rows.times[-1] + model.dt, window.taken == 0
+        newest = _blank(model, self.slots, t, commands)._replace(
+            linked=jnp.where(first, 0.0, 1.0), prior=window.steps[-1], prior_weights=jnp.where(first, weights, 0.0)
+        )
+        window, newest, unused = _placed(model, window, newest, read)
+        window, estimate = take_in(model, window, newest)
+
+        x, cov, theta = estimate.steps[-1], estimate.newest_covariance(), estimate.globals
+        n, nv = model.mechanism.n, model.mechanism.nv
+        E = model.tangents(x, theta, t)
+        cov = cov[: E.shape[1], : E.shape[1]]
+        ddq, ddq_tangents = model.along(theta, x, E, lambda model, x: model.accelerations(x, t, commands[1])[0])
+        std = _std(E, cov)
+        parts = dict(
+            t=t,
+            q=x[:n],
+            dq=x[n : n + nv],
+            ddq=ddq,
+            forces=x[n + nv :],
+            q_std=std[:n],
+            dq_std=std[n : n + nv],
+            ddq_std=_std(ddq_tangents, cov),
+            forces_std=std[n + nv :],
+            steps=estimate.steps,
+            unknowns=model.free.values(theta),
+            status=estimate.status._value,
+            unused=unused,
+        )
+        if self.covariances:
+            parts["covariances"] = model.covariances(estimate.marginals())
+        return (window, weights), parts
+
+
+programs = lru_cache(maxsize=64)(Programs)
+"""The functions of a structure; compiled once."""
+
+
+def _blank(model: EstimationModel, slots: int, t, commands) -> StepData:
+    """A step of which nothing was read."""
+    samples = tuple(
+        Samples(jnp.zeros((slots, sensor.rows)), jnp.ones(slots), jnp.zeros((slots, sensor.rows)))
+        for sensor in model.sensors
+    )
+    return StepData(t, jnp.ones(()), jnp.zeros(model.step_size), jnp.zeros(model.local_size), commands, samples)
+
+
+def _std(J, cov):
+    return jnp.sqrt(jnp.maximum(jnp.einsum("ia,ab,ib->i", J, cov, J), 0.0))
+
+
+def _cut(model: EstimationModel, slots: int, sample: Float[Array, " numbers"]):
+    """(values and times of every sensor, signals of the commands) of a sample."""
+    parts, start = [], 0
+    for sensor in model.sensors:
+        size = slots * (sensor.rows + 1)
+        parts.append(sample[start : start + size].reshape(slots, sensor.rows + 1))
+        start += size
+    return parts, sample[start:].reshape(2, -1)
+
+
+def _placed(model: EstimationModel, window: WindowState, newest: StepData, read):
+    """The window and its newest step with the samples that came, and how many of these found no place."""
+    unused, factors, samples = 0, list(window.rows.factors), []
+    for k, (came, empty) in enumerate(zip(read, newest.samples, strict=True)):
+        (values, fractions, commands), weights = factors[SENSORS + k]
+        held = Samples(values, fractions, weights.reshape(values.shape))
+        held = jax.tree.map(lambda old, new: jnp.concatenate([old, new[None]]), held, empty)
+        held, lost = _place(held, came[:, :-1], came[:, -1] - model.delays[k], newest.times, model.dt)
+        unused += lost
+        old, new = (jax.tree.map(itemgetter(part), held) for part in (slice(None, -1), -1))
+        factors[SENSORS + k] = (old.values, old.fractions, commands), old.mask.reshape(weights.shape)
+        samples.append(new)
+    window = window._replace(rows=window.rows._replace(factors=tuple(factors)))
+    return window, newest._replace(samples=tuple(samples)), unused
+
+
+def _place(window: Samples, values, times, now, dt) -> tuple[Samples, Int[Array, ""]]:
+    """The samples of a sensor in the window, and how many of them found no place."""
+    steps = window.fractions.shape[0]
+    unused = jnp.asarray(0)
+    for value, time in zip(values, times, strict=True):
+        age = jnp.where(jnp.isnan(time), 0.0, (time - now) / dt)
+        age = jnp.where(jnp.abs(age - jnp.round(age)) < _ON_STEP, jnp.round(age), age)
+        end = jnp.ceil(age)
+        there = jnp.isfinite(value)
+        # Step 0 leaves the window now, and what lies before it belongs to an interval that has left already.
+        row = (jnp.arange(steps) == steps - 1 + end) & (jnp.arange(steps) > 0) & jnp.any(there)
+        free = jnp.all(window.mask == 0, axis=-1)
+        put = free & (jnp.cumsum(free, axis=1) == 1) & row[:, None]
+        unused += (jnp.any(there) & ~jnp.any(put)).astype(int)
+        window = Samples(
+            jnp.where(put[..., None], jnp.where(there, value, 0.0), window.values),
+            jnp.where(put, age - end + 1, window.fractions),
+            jnp.where(put[..., None], there.astype(value.dtype), window.mask),
+        )
+    return window, unused

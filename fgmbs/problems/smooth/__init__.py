@@ -1,0 +1,1 @@
+"""State estimation from recordings."""

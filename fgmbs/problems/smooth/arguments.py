@@ -1,0 +1,115 @@
+"""The problem of the arguments of `smooth`, checked before anything is compiled."""
+
+from collections.abc import Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from fgmbs.compiled.buckets import padded
+from fgmbs.compiled.tracing import is_traced
+from fgmbs.errors import ArgumentError
+from fgmbs.factors.robust import left_of_normal
+from fgmbs.inputs import AbstractInput, wandering
+from fgmbs.inputs import commands as commands_of
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.estimation import data as grids
+from fgmbs.problems.estimation.arguments import (
+    Start,
+    checked_inputs,
+    checked_sensors,
+    checked_start,
+    chosen_coordinates,
+    nominal_delays,
+)
+from fgmbs.problems.estimation.first_state import candidate_poses
+from fgmbs.problems.estimation.noise_sizes import freed_sizes
+from fgmbs.problems.estimation.unknowns import freed_model
+from fgmbs.problems.simulation.arguments import Integrator, transition_of
+from fgmbs.problems.smooth.problem import RecordingData, SmoothingProblem
+from fgmbs.recordings.recording import Recording
+from fgmbs.sensors.base import AbstractSensor
+
+
+def prepare_smooth(
+    mechanism: AbstractMechanism,
+    recording: Recording | Sequence[Recording],
+    sensors: Sequence[AbstractSensor],
+    inputs: Sequence[AbstractInput] = (),
+    *,
+    dt: float | None = None,
+    start: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
+    start_velocities: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
+    start_sigma: tuple[float, float] | None = None,
+    integrator: Integrator = "hermite_simpson",
+    independent: Sequence[str] | None = None,
+) -> SmoothingProblem:
+    """The problem that `smooth` solves, as a pytree, for `solve` and `finish`.
+
+    Raises:
+        ArgumentError: An argument cannot be meant, or a recording lacks a signal.
+        AssemblyError: The start cannot be assembled.
+    """
+    recordings = (recording,) if isinstance(recording, Recording) else tuple(recording)
+    if not recordings:
+        raise ArgumentError("recording: expected at least one; found none")
+    sensors = checked_sensors(mechanism, sensors)
+    inputs = checked_inputs(mechanism, inputs, sensors)
+    sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs)
+    mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)
+    chart = chosen_coordinates(mechanism, independent)
+    starts = checked_start(mechanism, chart.dof, inputs, len(recordings), start, start_velocities, start_sigma)
+
+    every = tuple(grids.grid(one, sensors, dt) for one in recordings)
+    channels = [[grids.channel(one, sensor) for sensor in sensors] for one in recordings]
+    late = [f"{sensor.name}.delay" in free.names for sensor in sensors]
+    delays = [float(delay) for delay in nominal_delays(sensors)]
+    # One rule for all recordings.
+    pairs = list(zip(channels, every, strict=True))
+    at_steps = tuple(
+        not late[k] and all(grids.on_steps(parts[k], delays[k], g) for parts, g in pairs) for k in range(len(sensors))
+    )
+    slots = tuple(
+        1 if at_steps[k] else max(grids.slots(parts[k], g, None if late[k] else delays[k]) for parts, g in pairs)
+        for k in range(len(sensors))
+    )
+    steps = padded(max(g.steps for g in every))
+    # Room for as many samples as the steps have, so that their number is no part of the program.
+    rooms = [max(steps * room, *(len(parts[k].stamps) for parts in channels)) for k, room in enumerate(slots)]
+    none_given = any(begin.x is None for begin in starts)
+    poses = np.stack(candidate_poses(mechanism)) if none_given else np.zeros((1, mechanism.n))
+    rest = np.zeros((len(poses), mechanism.nv + len(wandering(inputs))))
+    candidates = jax.device_put(np.concatenate([poses, rest], axis=1))
+
+    def data(one: Recording, grid: grids.Grid, parts, begin: Start) -> RecordingData:
+        known = grids.commands(one, commands_of(inputs), grid)
+        behind = np.zeros((steps - grid.steps, *known.shape[1:]))
+        return RecordingData(
+            start=jnp.asarray(grid.start, dtype=float),
+            dt=jnp.asarray(grid.dt, dtype=float),
+            count=jnp.asarray(grid.steps),
+            commands=jnp.asarray(np.concatenate([known, behind])),
+            channels=tuple(grids.padded_channel(*part) for part in zip(parts, rooms, strict=True)),
+            starts=candidates if begin.x is None else jnp.broadcast_to(begin.x, candidates.shape),
+        )
+
+    parts = [data(*one) for one in zip(recordings, every, channels, starts, strict=True)]
+    return SmoothingProblem(
+        mechanism=mechanism,
+        sensors=sensors,
+        inputs=inputs,
+        free=free,
+        sizes=sizes,
+        recording=parts[0] if len(parts) == 1 else jax.tree.map(_stacked, *parts),
+        start_sigma=starts[0].sigma,
+        passed=jnp.asarray([1.0 if s.loss is None else left_of_normal(s.loss, s.rows)[0] for s in sensors]),
+        chart=chart,
+        transition=transition_of(integrator),
+        at_steps=at_steps,
+        slots=slots,
+    )
+
+
+def _stacked(*leaves: Array) -> Array:
+    return jnp.stack(leaves) if is_traced(leaves) else jax.device_put(np.stack(leaves))

@@ -1,0 +1,136 @@
+"""What `smooth` solves, as a pytree: recordings on a grid of time steps, and what they are to be explained by."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from fgmbs.dynamics.transitions import AbstractTransition
+from fgmbs.inputs import AbstractInput
+from fgmbs.kinematics.chart import MotionChart
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.estimation.arguments import nominal_delays
+from fgmbs.problems.estimation.data import Channel, samples
+from fgmbs.problems.estimation.graph import EstimationModel, StepData
+from fgmbs.problems.estimation.noise_sizes import with_sizes
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.typing import Scalar
+from fgmbs.unknowns import Free
+
+
+class RecordingData(NamedTuple):
+    """What was recorded, on a grid of `steps` time steps of which `count` are there."""
+
+    start: Scalar
+    """Time of the first step [s]."""
+    dt: Scalar
+    """Time step [s]."""
+    count: Int[Array, ""]
+    commands: Float[Array, "steps 2 nc"]
+    """Signals of the commands at both ends of the interval that ends with the step."""
+    channels: tuple[Channel, ...]
+    """Samples of every sensor."""
+    starts: Float[Array, "candidates nx"]
+    """First steps that the motion may begin with; one if it was given."""
+
+
+class SmoothingProblem(eqx.Module):
+    """What `smooth` solves: a pytree of everything that the estimate depends on, made by `prepare_smooth`.
+
+    Other numbers in its place, of the same shapes, are another problem of the same compiled program.
+    """
+
+    mechanism: AbstractMechanism
+    sensors: tuple[AbstractSensor, ...]
+    inputs: tuple[AbstractInput, ...]
+    """With first values of unknown sizes."""
+    free: Free
+    """θ: which leaves of (mechanism, sensors and inputs by name) are unknown."""
+    sizes: Free
+    """Which sizes of noise are unknown."""
+    recording: RecordingData
+    """With a first axis of recordings, if there are several: these share θ and the sizes of noise."""
+    start_sigma: Float[Array, " local"]
+    """Standard deviations of the local coordinates of the first step."""
+    passed: Float[Array, " sensors"]
+    """Mean square that the robust loss of each sensor leaves of normal residuals."""
+    chart: MotionChart
+    transition: AbstractTransition
+    at_steps: tuple[bool, ...] = eqx.field(static=True)
+    """Of each sensor: its samples all lie on steps."""
+    slots: tuple[int, ...] = eqx.field(static=True)
+    """Room for samples of each sensor in a step."""
+
+    @property
+    def steps(self) -> int:
+        """Steps to compute with."""
+        return self.recording.commands.shape[-3]
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several recordings."""
+        return self.recording.count.ndim == 1
+
+    def of(self, recording: RecordingData) -> "SmoothingProblem":
+        """The problem of another recording."""
+        return eqx.tree_at(lambda problem: problem.recording, self, recording)
+
+    def each(self, function: Callable[..., Any], *own: Any) -> Any:
+        """`function(problem, *own)` of every recording; what has its own has a first axis if there are several."""
+        if not self.several:
+            return function(self, *own)
+        return jax.vmap(lambda recording, *own: function(self.of(recording), *own))(self.recording, *own)
+
+    def model(self, sizes: Float[Array, " k"], delays: Float[Array, " sensors"]) -> EstimationModel:
+        """The model with these logarithms of sizes of noise, and samples placed with these delays."""
+        named = self.sizes.named(self.sizes.values(sizes))
+        found = {place.path[0].key: named[place.name] for place in self.sizes.places}
+        sensors, inputs = with_sizes(self.sensors, self.inputs, found)
+        evaluated, dt = self.mechanism.evaluated(), self.recording.dt
+        numbers = evaluated, sensors, inputs, self.free, dt, self.chart, delays, self.at_steps, self.transition
+        return EstimationModel(*numbers)
+
+    def data(
+        self,
+        delays: Float[Array, " sensors"],
+        first: Float[Array, "*recordings nx"],
+        behind: Float[Array, "*recordings nx"],
+    ) -> StepData:
+        """What was recorded, by steps.
+
+        Args:
+            delays: Of the sensors [s].
+            first: Centre of the prior of the first step …
+            behind: … and of all steps that only fill up.
+        """
+        return self.each(lambda problem, *ends: problem._data(delays, *ends), first, behind)
+
+    def _data(self, delays: Array, first: Array, behind: Array) -> StepData:
+        recording, k, T = self.recording, jnp.arange(self.steps), self.steps
+        pad = (k >= recording.count)[:, None]
+        weights = jnp.where(pad, 1.0, 0.0) + jnp.where(k == 0, 1.0, 0.0)[:, None] / self.start_sigma
+        parts = zip(recording.channels, delays, self.slots, self.at_steps, strict=True)
+        return StepData(
+            times=recording.start + recording.dt * k,
+            linked=((k > 0) & ~pad[:, 0]).astype(float),
+            prior=jnp.where(pad, behind, 0.0).at[0].set(first),
+            prior_weights=weights,
+            commands=recording.commands,
+            samples=tuple(
+                samples(channel, recording.start, recording.dt, delay, recording.count, T, room, on)
+                for channel, delay, room, on in parts
+            ),
+        )
+
+    def starts_on_constraints(self) -> Float[Array, "*recordings candidates nx"]:
+        """The starts, with constraints met at the time of the first step."""
+
+        def of_one(problem):
+            model, t = problem.model(problem.sizes.value, nominal_delays(problem.sensors)), problem.recording.start
+            still = jnp.zeros(model.local_size)
+            return jax.vmap(lambda x: model.chart.move(model.mechanism, x, still, t))(problem.recording.starts)
+
+        return self.each(of_one)

@@ -1,0 +1,232 @@
+"""An estimate in words: names, units, what is to be told of its residuals."""
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import special
+
+from fgmbs.errors import ArgumentError
+from fgmbs.factors.robust import AbstractLoss, left_of_normal
+from fgmbs.graph.time_graph import rebuilt
+from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise, gains_of, wandering
+from fgmbs.kinematics.names import listed
+from fgmbs.problems.estimation.account import FactorRows, Survey
+from fgmbs.problems.estimation.graph import SENSORS
+from fgmbs.problems.estimation.noise_sizes import with_sizes
+from fgmbs.problems.estimation.unknowns import checked_findable
+from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.problems.smooth.rounds import Solution
+from fgmbs.problems.smooth.smoothed_motion import Branch, Group, SensorFit, SmoothedMotion
+from fgmbs.problems.solving import finish
+from fgmbs.sensors.base import AbstractSensor
+
+_NOTHING = 1e-12
+"""Leverage of a reading that no motion answers to."""
+_LAGS = 10
+"""Lags over which residuals are checked to be white."""
+
+
+@finish.register(SmoothingProblem)
+def _finish(
+    problem: SmoothingProblem, solution: Solution, *, notes: Sequence[str] = (), throw: bool = True
+) -> SmoothedMotion:
+    checked_observable(problem, solution)
+    result = told(problem, solution, notes)
+    if throw:
+        result.check()
+    return result
+
+
+def told(problem: SmoothingProblem, solution: Solution, notes: Sequence[str]) -> SmoothedMotion:
+    """The solution with names and statistics, whatever it is worth.
+
+    Args:
+        problem: What was solved.
+        solution: Its solution, of numbers.
+        notes: What else is to be told.
+    """
+    at, seen = solution.at, solution.survey
+    n, nv = problem.mechanism.n, problem.mechanism.nv
+    counts = np.atleast_1d(np.asarray(problem.recording.count)).tolist()
+
+    def together(leaf):
+        """The steps of all recordings, one behind the other."""
+        parts = np.asarray(leaf) if problem.several else np.asarray(leaf)[None]
+        return np.concatenate([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+    theta, free, sizes = solution.x.globals, problem.free, problem.sizes
+    q, dq, forces = np.split(together(solution.x.steps), [n, n + nv], axis=1)
+    account = jax.tree.map(together, solution.account)
+    free_std = free.deviations(theta, _deviations(seen.marginals.globals))
+    sizes_std = sizes.deviations(solution.sizes, _deviations(solution.sizes_covariance))
+    found = sizes.named(sizes.values(solution.sizes))
+    by_owner = {place.path[0].key: found[place.name] for place in sizes.places}
+    sensors, inputs = with_sizes(problem.sensors, problem.inputs, by_owner)
+    shared = free.put_back((problem.mechanism, {part.name: part for part in (*sensors, *inputs)}))[1]
+    sensors, inputs = (tuple(shared[part.name] for part in parts) for parts in (sensors, inputs))
+    unknowns = free.named(free.values(theta)) | found
+    gains = gains_of(inputs, unknowns)
+    history = np.asarray(at.history)
+    return SmoothedMotion(
+        mechanism=rebuilt(free, (problem.mechanism, {}), theta)[0].bare(),
+        sensors=sensors,
+        inputs=inputs,
+        **jax.device_put(
+            dict(
+                t=together(solution.data.times),
+                recording=np.repeat(np.arange(len(counts)), counts),
+                q=q,
+                dq=dq,
+                ddq=account.ddq,
+                lambda_=account.lambda_,
+                forces=forces,
+                commands=np.asarray(gains) * together(solution.data.commands)[:, 1],
+                tangents=account.tangents,
+                local_covariance=account.covariance,
+                ddq_std=account.ddq_std,
+                lambda_std=account.lambda_std,
+            )
+        ),
+        unknowns=unknowns,
+        unknowns_std=free.named(free_std) | sizes.named(sizes_std),
+        free=free,
+        sizes=sizes,
+        status=solution.status,
+        step_status=solution.step_status,
+        iterations=at.iterations,
+        log_likelihood=seen.log_likelihood,
+        cost_history=jax.device_put(history[np.isfinite(history)]),
+        groups=_groups(sensors, inputs, problem.chart.dof, seen, frozenset(by_owner)),
+        fits=_fits(sensors, problem.at_steps, solution, counts),
+        branches=_branches(problem, np.asarray(at.margins), n),
+        notes=(*notes, *at.search.notes(sizes)),
+    )
+
+
+def _deviations(covariance: Float[Array, "p p"]) -> Float[Array, " p"]:
+    return jax.device_put(np.sqrt(np.diag(np.asarray(covariance))))
+
+
+def _branches(problem: SmoothingProblem, margins: np.ndarray, n: int) -> tuple[Branch, ...]:
+    """The starts of the first recording that were followed, the best first."""
+    starts = np.asarray(problem.recording.starts)
+    if problem.several:
+        margins, starts = margins[0], starts[0]
+    order = np.argsort(margins, kind="stable")
+    return tuple(Branch(float(margins[k]), tuple(map(float, starts[k, :n]))) for k in order if np.isfinite(margins[k]))
+
+
+def checked_observable(problem: SmoothingProblem, solution: Solution) -> None:
+    """Refuses what the readings do not tell.
+
+    Raises:
+        ArgumentError: No sensor sees the motion, or nothing tells an unknown number.
+    """
+    checked_findable(problem.free, solution.x.globals, solution.survey.influence, solution.survey.information)
+    of_sensors = solution.survey.factors[SENSORS : SENSORS + len(problem.sensors)]
+    if not any(float(np.max(np.asarray(rows.leverage), initial=0.0)) > _NOTHING for rows in of_sensors):
+        names = listed(sensor.name for sensor in problem.sensors)
+        raise ArgumentError(f"sensors: nothing is observable: what {names} read does not depend on the motion")
+
+
+def _groups(
+    sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput], dof: int, seen: Survey, found: frozenset[str]
+) -> tuple[Group, ...]:
+    """Residual groups: of every sensor, of the white forces, of every force with a memory.
+
+    Args:
+        sensors: With the sizes of their noise.
+        inputs: With theirs.
+        dof: Degrees of freedom of the mechanism.
+        seen: What was seen of the solution.
+        found: Names of sensors and inputs whose size was found from the data.
+    """
+    moves, _, *read = seen.factors[: SENSORS + len(sensors)]
+    made = []
+    for sensor, rows in zip(sensors, read, strict=True):
+        size = float(np.max(np.asarray(sensor.sigma)))
+        made.append(_group(sensor.name, "sensor", rows, sensor.rows, size, sensor.name in found, sensor.loss))
+    white = [force for force in inputs if isinstance(force, Disturbance | WhiteNoise)]
+    if white:
+        name = ", ".join(force.name for force in white)
+        size = float(white[0].size) if len(white) == 1 else float("nan")
+        part = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
+        made.append(_group(name, "force", part, 2 * dof, size, any(force.name in found for force in white)))
+    for k, force in enumerate(wandering(inputs)):
+        part = FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves))
+        made.append(_group(force.name, "force", part, 1, float(force.size), force.name in found))
+    return tuple(made)
+
+
+def _group(
+    name, kind, rows: FactorRows, width: int, size: float, found: bool, loss: AbstractLoss | None = None
+) -> Group:
+    r, weight, leverage = (np.asarray(part).reshape(-1, width) for part in rows)
+    there = weight > 0
+    r = weight * np.where(there, r, 0.0)  # an outlier counts as much as the loss lets it pull
+    mean, variance = (1.0, 2.0) if loss is None else left_of_normal(loss, width)
+    dof = float(np.sum(np.where(there, 1 - leverage, 0.0)))
+    chi2 = float(np.sum(r**2)) / mean
+    # The distribution of χ² times a number that has this mean and variance.
+    scale = variance / mean**2 / 2
+    tail = special.chdtrc(dof / scale, chi2 / scale) if dof > 0 else np.nan
+    correlation, whiteness = _whiteness([r[there[:, k], k] for k in range(width)])
+    return Group(
+        name, kind, int(np.sum(there)), dof, chi2, size, found, float(2 * min(tail, 1 - tail)), correlation, whiteness
+    )
+
+
+def _whiteness(series: list[np.ndarray]) -> tuple[float, float]:
+    """(correlation of neighbours, p-value of Ljung and Box) of series that are looked at together."""
+    series = [s - np.mean(s) for s in series if len(s) >= _LAGS and np.std(s) > 0]
+    if not series:
+        return np.nan, np.nan
+    statistic, first = 0.0, []
+    for s in series:
+        n, total = len(s), np.sum(s**2)
+        lags = np.arange(1, min(_LAGS, n - 1) + 1)
+        r = np.array([np.sum(s[k:] * s[:-k]) / total for k in lags])
+        statistic += n * (n + 2) * np.sum(r**2 / (n - lags))
+        first.append(r[0])
+    return float(np.mean(first)), float(special.chdtrc(_LAGS * len(series), statistic))
+
+
+def _fits(
+    sensors: Sequence[AbstractSensor], at_steps: Sequence[bool], solution: Solution, counts: Sequence[int]
+) -> tuple[SensorFit, ...]:
+    """What every sensor read and should have read.
+
+    Args:
+        sensors: With the sizes of their noise.
+        at_steps: Of each, whether its samples all lie on steps.
+        solution: What was found.
+        counts: Steps of every recording.
+    """
+    several = solution.data.times.ndim == 2
+
+    def of_recording(part, number):
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[number] if several else np.asarray(leaf), part)
+
+    made = []
+    for k, (sensor, on_steps) in enumerate(zip(sensors, at_steps, strict=True)):
+        of_sensor = solution.survey.factors[SENSORS + k], solution.data.samples[k], solution.data.times
+        columns = []
+        for number, T in enumerate(counts):
+            rows, samples, times = of_recording(of_sensor, number)
+            first, shape = (0 if on_steps else 1), (-1, *samples.mask.shape[1:])
+            r = rows.residual.reshape(shape)[: T - first]
+            weight = rows.weight.reshape(shape)[: T - first].max(axis=-1)
+            values, fractions, mask = (leaf[first:T] for leaf in samples)
+            there = mask > 0
+            used = there.any(axis=-1)
+            place = np.nonzero(used)[0] + first
+            normalized = np.where(there, r, np.nan)[used]
+            measured = np.where(there, values, np.nan)[used]
+            t = times[place] + (fractions[used] - 1) * (times[1] - times[0])
+            predicted = measured + normalized * np.asarray(sensor.noise_sigma())
+            columns.append((np.full(len(t), number), t, measured, predicted, normalized, weight[used]))
+        together = (np.concatenate(column) for column in zip(*columns, strict=True))
+        made.append(SensorFit(sensor.name, sensor.units, *together))
+    return tuple(made)

@@ -1,0 +1,355 @@
+"""State estimation as a pure function of arrays: a problem in, an estimate out."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from fgmbs.compiled.one_kernel import one_kernel
+from fgmbs.errors import Status
+from fgmbs.graph.time_graph import Look, Unknowns
+from fgmbs.inputs import Disturbance, WhiteNoise, wandering
+from fgmbs.problems.estimation.account import Account, FactorRows, Survey, account, survey, totals
+from fgmbs.problems.estimation.arguments import nominal_delays
+from fgmbs.problems.estimation.first_state import Attempts, best_start
+from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
+from fgmbs.problems.estimation.likelihood import settled
+from fgmbs.problems.estimation.noise_sizes import SizeSearch, slope
+from fgmbs.problems.smooth.first_guess import follow
+from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.problems.solving import solve
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.typing import Scalar
+from fgmbs.unknowns import Free
+
+_ITERATIONS = 10
+"""Of Levenberg–Marquardt in a round: between two looks at the keyboard."""
+_STEP = 1e-4
+"""Relative step at which the iterations end; it is still taken, which squares it."""
+_HELD = 1e-3
+"""Standard deviation of unknown numbers while the start is looked for, relative to that of their priors."""
+_ROUNDS = 20
+_SETTLED, _NEARLY = 1e-5, 1e-3
+"""Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found; this also
+bounds what is left then of the cost."""
+_LEFT = 1e-12
+"""Relative decrease of the cost by the last step, before which residuals and covariances were computed."""
+_PLACINGS = 5
+"""Times that samples are placed anew where a delay that was found puts them between other steps."""
+
+
+class SmoothingState(eqx.Module):
+    """How far the solution of a problem is: what a round begins with."""
+
+    x: Unknowns
+    first: Float[Array, "*recordings nx"]
+    """Centre of the prior of the first step …"""
+    behind: Float[Array, "*recordings nx"]
+    """… and of steps that only fill up."""
+    best: Int[Array, "*recordings"]
+    """Which of the starts it came from."""
+    margins: Float[Array, "*recordings candidates"]
+    """How much more the others cost."""
+    search: SizeSearch
+    delays: Float[Array, " sensors"]
+    """With which the samples are placed [s]."""
+    look: Look | None
+    """What was seen at x, or one step of the solver before; None before the first round."""
+    status: Status
+    resize: Bool[Array, ""]
+    """Sizes of noise are to be found before the next round."""
+    rounds: Int[Array, ""]
+    placings: Int[Array, ""]
+    iterations: Int[Array, ""]
+    history: Float[Array, " most"]
+    """Cost after every iteration; nan where there was none."""
+
+    @property
+    def done(self) -> Bool[Array, ""]:
+        return self.status != Status.running
+
+
+def _most_rounds(search: SizeSearch) -> int:
+    return _ROUNDS + 3 * search.most
+
+
+def _model_and_data(problem: SmoothingProblem, at: SmoothingState) -> tuple[EstimationModel, StepData]:
+    model = problem.model(at.search.logs, at.delays)
+    return model, problem.data(at.delays, at.first, at.behind)
+
+
+@eqx.filter_jit
+def modelled(
+    problem: SmoothingProblem, delays: Float[Array, " sensors"], first: Float[Array, " nx"]
+) -> tuple[EstimationModel, StepData]:
+    """Model and data with first values of all unknown numbers."""
+    return problem.model(problem.sizes.value, delays), problem.data(delays, first, first)
+
+
+@eqx.filter_jit
+def begun(problem: SmoothingProblem) -> SmoothingState:
+    """The first guess: recordings followed step by step from the start that their first samples agree with best."""
+    steps, theta, first, attempts = problem.each(_guess)
+    theta = jnp.mean(theta, axis=0) if problem.several else theta
+    at = _at(problem, Unknowns(steps, theta), first, steps[..., -1, :])
+    return eqx.tree_at(lambda at: (at.best, at.margins), at, attempts)
+
+
+def _guess(problem: SmoothingProblem):
+    """(steps, θ, first step, (which of the starts it is, how much more the others cost)) of a single recording."""
+    delays, recording = nominal_delays(problem.sensors), problem.recording
+    model, starts = problem.model(problem.sizes.value, delays), problem.starts_on_constraints()
+    data = problem.data(delays, starts[0], starts[0])
+    attempts = _attempts(model, starts, data, recording.count)
+    newest, theta = attempts.followed
+    k = jnp.arange(problem.steps)
+    there = jnp.all(jnp.isfinite(newest), axis=1) & (k < recording.count)
+    # Steps that were lost on the way, and those behind the last one, are the last one before them.
+    steps = newest[jax.lax.cummax(jnp.where(there, k, 0))]
+    first = starts[attempts.best]
+    steps = jnp.where(jnp.isfinite(steps), steps, first)
+    theta = jnp.where(jnp.isfinite(theta), theta, model.free.value)
+    return steps, theta, first, (attempts.best, attempts.behind)
+
+
+@one_kernel
+def _attempts(model: EstimationModel, starts: Array, data: StepData, count: Int[Array, ""]) -> Attempts:
+    # A calibration that is free to go anywhere makes any start fit.
+    searching = _held(model.free)
+
+    def follow_from(candidate, count, chosen):
+        x = starts[candidate]
+        seen = follow(model, x, jnp.where(chosen, model.free.sigma, searching), data, count)
+        return seen.cost[count - 1], seen.steps[count - 1][: model.mechanism.n], (seen.steps, seen.theta)
+
+    blank = jnp.zeros((data.times.shape[0], model.step_size)), jnp.zeros_like(model.free.value)
+    return best_start(model.mechanism, follow_from, blank, starts.shape[0], count)
+
+
+def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> SmoothingState:
+    """A first guess."""
+    search = SizeSearch.of(problem.sizes)
+    return SmoothingState(
+        x=x,
+        first=first,
+        behind=behind,
+        best=jnp.zeros(problem.recording.count.shape, int),
+        margins=jnp.full(problem.recording.starts.shape[:-1], jnp.inf),
+        search=search,
+        delays=nominal_delays(problem.sensors),
+        look=None,
+        status=Status.running,
+        resize=jnp.asarray(False),
+        rounds=jnp.asarray(0),
+        placings=jnp.asarray(0),
+        iterations=jnp.asarray(0),
+        history=jnp.full(_ITERATIONS * _most_rounds(search) * (1 + _PLACINGS), jnp.nan, float),
+    )
+
+
+def improved(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
+    """A round: some iterations with the weights that belong to x."""
+    return _improved(problem, _blind(at))
+
+
+def _blind(at: SmoothingState) -> SmoothingState:
+    """Without what was seen, from which no round begins: the first one is the same program as the others."""
+    return eqx.tree_at(lambda at: at.look, at, None, is_leaf=lambda leaf: leaf is None)
+
+
+@eqx.filter_jit
+def _improved(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
+    model, data = _model_and_data(problem, at)
+    solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=_STEP)
+    x, state = solver.run(at.x, model.graph(at.x, data))
+    change, left = _distance(x, at.x), state.predicted
+    history = jax.lax.dynamic_update_slice(at.history, state.history, (at.iterations,))
+    converged = state.status == Status.converged
+    arrived = (change < _SETTLED) & (left < _LEFT * (1 + state.look.cost))
+    near = arrived | ((at.search.probe < 0) & (jnp.maximum(change, left) < _NEARLY))
+    resize = converged & ~at.search.settled & near
+    finished = converged & at.search.settled & arrived
+    # Samples of a sensor whose delay is unknown may belong to other intervals than those in which they were placed.
+    late = nominal_delays(model.at(x.globals).sensors)
+    misplaced = jnp.any(jnp.abs(late - at.delays) > jnp.min(problem.recording.dt) / 2) & (at.placings < _PLACINGS)
+    again = finished & misplaced
+    rounds = jnp.where(again, 0, at.rounds + 1)
+    goes_on = converged | ((state.status == Status.iteration_limit) & (at.rounds < _ROUNDS))
+    exhausted = rounds >= _most_rounds(at.search)
+    status = Status.where(goes_on & ~(finished & ~again), Status.running, state.status)
+    status = Status.where(goes_on & ~finished & exhausted, Status.iteration_limit, status)
+    return SmoothingState(
+        x=x,
+        first=at.first,
+        behind=at.behind,
+        best=at.best,
+        margins=at.margins,
+        search=at.search,
+        delays=jnp.where(again, late, at.delays),
+        look=state.look,
+        status=status,
+        resize=resize,
+        rounds=rounds,
+        placings=at.placings + again,
+        iterations=at.iterations + state.iter_num,
+        history=history,
+    )
+
+
+@eqx.filter_jit
+def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
+    """The survey of an estimate."""
+    model, data = _model_and_data(problem, at)
+    graph = model.graph(at.x, data)
+    return survey(graph, at.x, graph.look(at.x) if at.look is None else at.look)
+
+
+@eqx.filter_jit
+def resized(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> SmoothingState:
+    """The estimate with better sizes of noise, for the next round."""
+    chi2, dof, order = _of_sizes(problem, seen)
+    search = at.search.update(problem.sizes, chi2, dof, order)
+    return eqx.tree_at(lambda at: (at.search, at.resize), at, (search, jnp.asarray(False)))
+
+
+def _of_sizes(problem: SmoothingProblem, seen: Survey) -> tuple[Array, Array, np.ndarray]:
+    """(χ², its expectation, with which power of the size it falls) for every unknown size."""
+    moves, _, *read = seen.factors[: SENSORS + len(problem.sensors)]
+    found = {}
+    for sensor, rows, passed in zip(problem.sensors, read, problem.passed, strict=True):
+        chi2, dof = totals(rows, sensor.rows)
+        found[sensor.name] = chi2 / passed, dof, 2.0
+    dof, memory = problem.chart.dof, wandering(problem.inputs)
+    for force in problem.inputs:
+        if isinstance(force, Disturbance | WhiteNoise):
+            white = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
+            found[force.name] = *totals(white, 2 * dof), 1.0 if isinstance(force, Disturbance) else 2.0
+    for k, force in enumerate(memory):
+        found[force.name] = *totals(FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves)), 1), 2.0
+    chi2, expected, order = [jnp.zeros(0)], [jnp.zeros(0)], [np.zeros(0)]
+    for place in problem.sizes.places:
+        *sums, power = found[place.path[0].key]
+        for parts, one in zip((chi2, expected), sums, strict=True):
+            parts.append(one if place.shape else jnp.sum(one)[None])
+        order.append(np.full(place.size, power))
+    return jnp.concatenate(chi2), jnp.concatenate(expected), np.concatenate(order)
+
+
+class Solution(eqx.Module):
+    """What `solve` finds of a `SmoothingProblem`, as arrays; `finish` puts it into words."""
+
+    x: Unknowns
+    """(q, dq, u) of every step, and θ."""
+    sizes: Float[Array, " k"]
+    """Logarithms of the unknown sizes of noise …"""
+    sizes_covariance: Float[Array, "k k"]
+    """… and their covariance."""
+    survey: Survey
+    account: Account
+    data: StepData
+    """What was recorded, as it was used in the end."""
+    at: SmoothingState
+    """Where the iteration ended."""
+    step_status: Status | None = None
+    """Of every step, where they were solved one by one."""
+
+    @property
+    def status(self) -> Status:
+        return self.at.status
+
+
+@solve.register(SmoothingProblem)
+def _solve(problem: SmoothingProblem) -> Solution:
+    # Derivatives are those of the minimum and of the sizes of noise that are found, by the implicit function theorem.
+    at = _solved(problem)
+    return concluded(problem, at, surveyed(problem, at))
+
+
+@eqx.filter_jit
+def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> Solution:
+    """What is told of an estimate."""
+    model, data = _model_and_data(problem, at)
+    told = account(model, at.x, data, model.covariances(seen.marginals))
+    return Solution(at.x, at.search.logs, at.search.covariance(), seen, told, data, _blind(at))
+
+
+@eqx.filter_jit
+def followed(problem: SmoothingProblem, first: Float[Array, " nx"], x: Unknowns, covariance: Array) -> Solution:
+    """What is told of steps that were found in another way, with these covariances of their local coordinates."""
+    at = _at(problem, x, first, x.steps[-1])
+    model, data = _model_and_data(problem, at)
+    graph = model.graph(x, data)
+    seen = survey(graph, x, graph.look(x))._replace(log_likelihood=jnp.full((), jnp.nan))
+    told = account(model, x, data, covariance)
+    return Solution(x, at.search.logs, at.search.covariance(), seen, told, data, at)
+
+
+@eqx.filter_custom_jvp
+def _solved(problem: SmoothingProblem) -> SmoothingState:
+    def resize(at):
+        return resized(problem, at, surveyed(problem, at))
+
+    def advance(at):
+        at = improved(problem, at)
+        return jax.lax.cond(at.resize, resize, lambda at: at, at) if problem.sizes.size else at
+
+    at = begun(problem)
+    seen = eqx.filter_eval_shape(improved, problem, at).look
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), seen)
+    at = eqx.tree_at(lambda at: at.look, at, blank, is_leaf=lambda leaf: leaf is None)
+    return jax.lax.while_loop(lambda at: ~at.done, advance, at)
+
+
+@_solved.def_jvp
+def _solved_jvp(primals, tangents):
+    # The motion is the minimum of a cost whose noise is that near it, and at the sizes of noise the likelihood has no
+    # slope: both hold for neighbouring problems, too.
+    (problem,), (t_problem,) = primals, tangents
+    at = _solved(problem)
+
+    def motion(problem, logs):
+        starts = problem.starts_on_constraints()
+        first = jax.vmap(lambda own, best: own[best])(starts, at.best) if problem.several else starts[at.best]
+        near = eqx.tree_at(lambda at: (at.search, at.first), at, (at.search._replace(logs=logs), first))
+        model, data = _model_and_data(problem, near)
+        x = settled(at.x, model, data)
+        graph = model.graph(x, data)
+        return (x, graph.look(x), first), graph
+
+    def slopes(problem, logs):
+        (x, look, _), graph = motion(problem, logs)
+        return slope(problem.sizes, logs, *_of_sizes(problem, survey(graph, x, look)))
+
+    logs = at.search.logs
+    t_logs = jnp.zeros_like(logs)
+    if problem.sizes.size:
+        held = at.search.held(problem.sizes)
+        bend = jax.jacfwd(lambda logs: slopes(problem, logs))(logs)
+        _, t_slopes = eqx.filter_jvp(lambda problem: slopes(problem, logs), (problem,), (t_problem,))
+        bend = jnp.where(held[:, None], jnp.eye(held.size), bend)
+        t_logs = -jnp.linalg.solve(bend, jnp.where(held, 0.0, t_slopes))
+    of_motion = lambda problem, logs: motion(problem, logs)[0]
+    _, (t_x, t_look, t_first) = eqx.filter_jvp(of_motion, (problem, logs), (t_problem, t_logs))
+    still = jax.tree.map(lambda leaf: None, at)
+    t_search = still.search._replace(logs=t_logs)
+    t_at = eqx.tree_at(_moving, still, (t_x, t_look, t_first, t_search), is_leaf=lambda leaf: leaf is None)
+    return at, t_at
+
+
+def _moving(at: SmoothingState):
+    return at.x, at.look, at.first, at.search
+
+
+def _held(free: Free) -> Float[Array, " p"]:
+    """Standard deviations of the priors of θ, by which all numbers but biases are held at what is expected of them."""
+    held = [np.full(place.size, not place.name.endswith(".bias")) for place in free.places]
+    size = jnp.where(free.logs | (free.value == 0), 1.0, jnp.abs(free.value))
+    sigma = jnp.where(jnp.isfinite(free.sigma), free.sigma, size)
+    return jnp.where(np.concatenate([np.zeros(0, bool), *held]), _HELD * sigma, free.sigma)
+
+
+def _distance(x: Unknowns, y: Unknowns) -> Scalar:
+    """Largest change of a variable, relative to its largest value."""
+    scale = jnp.max(jnp.abs(y.steps), axis=tuple(range(y.steps.ndim - 1))) + 1e-12
+    return jnp.max(jnp.abs(x.steps - y.steps) / scale)

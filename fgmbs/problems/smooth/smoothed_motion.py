@@ -1,0 +1,259 @@
+"""What state estimation answers: the motion, the forces, and how sure it is of them."""
+
+import dataclasses
+from functools import partial
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from fgmbs.compiled.buckets import by_step
+from fgmbs.dynamics import acceleration
+from fgmbs.dynamics.forcing import force_directions
+from fgmbs.errors import ArgumentError, SolveError, Status
+from fgmbs.graph.time_graph import rebuilt
+from fgmbs.inputs import AbstractInput, commands, gains_of, wandering
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.estimation.graph import moves
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.typing import Scalar
+from fgmbs.unknowns import Free, Unknown
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Residuals of one kind: of a sensor, or of what an unknown force adds from step to step."""
+
+    name: str
+    kind: str
+    """"sensor", "force" or "start"."""
+    count: int
+    """Residuals."""
+    dof: float
+    """Expected sum of squares: their number less what the unknowns follow of them."""
+    chi2: float
+    """Sum of squares of the whitened residuals; with a robust loss, of what it leaves of them, over its mean."""
+    size: float
+    """Standard deviation (sensor) or size (force) that was used, in its unit; nan where there are several."""
+    found: bool
+    """Whether the size was found from the data."""
+    p_value: float
+    """Probability of a χ² as far from its expectation or farther, two-sided."""
+    correlation: float
+    """Correlation of neighbouring residuals; nan for fewer than ten."""
+    whiteness: float
+    """p-value of Ljung and Box over ten lags: small if residuals hang together in time."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SensorFit:
+    """What a sensor read and what the estimate says it should have read."""
+
+    name: str
+    units: tuple[str, ...]
+    recording: Int[np.ndarray, " samples"]
+    """Which recording each sample belongs to."""
+    t: Float[np.ndarray, " samples"]
+    """Time of each sample [s]."""
+    measured: Float[np.ndarray, "samples rows"]
+    predicted: Float[np.ndarray, "samples rows"]
+    normalized: Float[np.ndarray, "samples rows"]
+    """(predicted − measured)/σ, wrapped where the sensor is circular; nan for rows without a sample."""
+    weight: Float[np.ndarray, " samples"]
+    """Weight that the robust loss leaves the sample, 1 without one."""
+
+    @property
+    def outliers(self) -> Int[np.ndarray, " outliers"]:
+        """Samples whose weight is below one half."""
+        return np.flatnonzero(self.weight < 0.5)
+
+
+@dataclasses.dataclass(frozen=True)
+class Branch:
+    """A start from which the motion may have begun."""
+
+    cost: float
+    """How much more the first samples cost from there than from the best one."""
+    q: tuple[float, ...]
+
+
+class SmoothedMotion(eqx.Module):
+    """The estimated motion of a mechanism; arrays over the steps of all recordings, one behind the other.
+
+    Standard deviations are those of the posterior linearized at the estimate; they lie in the directions in which the
+    mechanism can move.
+    """
+
+    mechanism: AbstractMechanism
+    """With the estimates of its unknown numbers."""
+    sensors: tuple[AbstractSensor, ...]
+    inputs: tuple[AbstractInput, ...]
+    """With the sizes that were used or found."""
+    t: Float[Array, " steps"]
+    """[s]"""
+    recording: Int[Array, " steps"]
+    """Number of the recording of each step."""
+    q: Float[Array, "steps n"]
+    """[m, rad]"""
+    dq: Float[Array, "steps nv"]
+    ddq: Float[Array, "steps nv"]
+    """Accelerations by the mechanism, known and wandering forces; white forces have no value at an instant."""
+    lambda_: Float[Array, "steps m"]
+    """Multipliers of the constraints."""
+    forces: Float[Array, "steps nu"]
+    """Unknown forces with a memory [N, N·m]."""
+    commands: Float[Array, "steps nc"]
+    """Known forces [N, N·m]."""
+    tangents: Float[Array, "steps nx columns"]
+    """∂(q, dq, u)/∂δ, δ the local coordinates, nx = n + nv + nu; where numbers of the mechanism are unknown also
+    ∂(q, dq, u)/∂θ, θ all unknown numbers, logarithms of positive ones …"""
+    local_covariance: Float[Array, "steps columns columns"]
+    """… and the covariance of these."""
+    ddq_std: Float[Array, "steps nv"]
+    lambda_std: Float[Array, "steps m"]
+    unknowns: dict[str, Array]
+    """Estimates of the unknown numbers, by the name of the parameter of the mechanism, SENSOR.ATTRIBUTE or
+    INPUT.ATTRIBUTE."""
+    unknowns_std: dict[str, Array]
+    free: Free
+    """Which numbers of mechanism and sensors are unknown, and what was known of them before …"""
+    sizes: Free
+    """… and the same of sizes of noise."""
+    status: Status
+    step_status: Status | None
+    """Of every step, where they were solved one by one."""
+    iterations: Int[Array, ""]
+    log_likelihood: Scalar
+    """Logarithm of the probability density of the samples, with the sizes of noise as they are, by Laplace's method: it
+    compares models, and sizes, of the same samples. NaN of a fixed-lag smoother."""
+    cost_history: Float[Array, " iterations"]
+    groups: tuple[Group, ...] = eqx.field(static=True)
+    fits: tuple[SensorFit, ...] = eqx.field(static=True)
+    branches: tuple[Branch, ...] = eqx.field(static=True)
+    """Starts that were tried, the best first; none where the start was given."""
+    notes: tuple[str, ...] = eqx.field(static=True)
+    """What was dropped, assumed or found on the way, in words."""
+
+    @property
+    def priors(self) -> dict[str, Unknown]:
+        """What was known of the unknown numbers before, by name."""
+        return self.free.priors() | self.sizes.priors()
+
+    @property
+    def force_names(self) -> tuple[str, ...]:
+        """Names of `forces`."""
+        return tuple(force.name for force in wandering(self.inputs))
+
+    @property
+    def command_names(self) -> tuple[str, ...]:
+        """Names of `commands`."""
+        return tuple(force.name for force in commands(self.inputs))
+
+    @property
+    def applied_forces(self) -> dict[str, Float[Array, " steps"]]:
+        """Total estimated and known force by the actuator or velocity it acts on [N, N·m]."""
+        total: dict[str, Array] = {}
+        forces = (*wandering(self.inputs), *commands(self.inputs))
+        for force, values in zip(forces, jnp.concatenate([self.forces, self.commands], axis=1).T, strict=True):
+            total[force.on] = total.get(force.on, jnp.zeros_like(values)) + values
+        return total
+
+    @property
+    def covariance(self) -> Float[Array, "steps nx nx"]:
+        """Covariance of (q, dq, u) of every step, q with all its numbers, which may be more than it has directions."""
+        E, cov = np.asarray(self.tangents), np.asarray(self.local_covariance)
+        return jax.device_put(E @ cov @ E.mT)
+
+    @property
+    def _std(self) -> Float[np.ndarray, "steps nx"]:
+        E, cov = np.asarray(self.tangents), np.asarray(self.local_covariance)
+        return np.sqrt(np.maximum(np.sum(E @ cov * E, axis=2), 0.0))
+
+    @property
+    def q_std(self) -> Float[Array, "steps n"]:
+        return jax.device_put(self._std[:, : self.q.shape[1]])
+
+    @property
+    def dq_std(self) -> Float[Array, "steps nv"]:
+        n = self.q.shape[1]
+        return jax.device_put(self._std[:, n : n + self.dq.shape[1]])
+
+    @property
+    def forces_std(self) -> Float[Array, "steps nu"]:
+        return jax.device_put(self._std[:, self.q.shape[1] + self.dq.shape[1] :])
+
+    @property
+    def chi2(self) -> dict[str, tuple[float, float]]:
+        """(χ², its expectation) of each group of residuals."""
+        return {group.name: (group.chi2, group.dof) for group in self.groups}
+
+    def joint_forces(self) -> tuple[Float[Array, "steps pins d"], Float[Array, "steps pins d"]]:
+        """Forces on the bodies at their pins, in the order of `mechanism.pin_names`, and their standard deviations [N].
+
+        Raises:
+            ArgumentError: The mechanism has no pins.
+        """
+        if not self.mechanism.pin_names:
+            raise ArgumentError("joint forces: expected a mechanism with pins; this one has none")
+        shared = self.mechanism, self.inputs, self.free, self.unknowns
+        rows = (self.t, self.q, self.dq, self.forces, self.commands, self.tangents, self.local_covariance)
+        return by_step(partial(_joint_forces, *shared), *rows)[0]
+
+    def report(self) -> str:
+        """How the estimate went and how sure it is, in words and numbers."""
+        from fgmbs.results.estimates import smoothed_report  # results build on problems
+
+        return smoothed_report(self)
+
+    def save(self, path: str | Path) -> None:
+        """Writes a netCDF file; see `fgmbs.results`."""
+        from fgmbs.results import save  # results build on problems
+
+        save(self, path)
+
+    def check(self) -> None:
+        """Raises if the solve failed.
+
+        Raises:
+            SolveError: How it ended, with this result.
+        """
+        if self.status != Status.converged:
+            cost = f" at a cost of {float(self.cost_history[-1]):.6g}" if self.cost_history.size else ""
+            raise SolveError(
+                f"state estimation: {Status[self.status]}, after {int(self.iterations)} iterations{cost}; the error's "
+                "`result` holds the best state there was; try another start, larger unknown forces or a robust loss",
+                self,
+            )
+
+
+@eqx.filter_jit
+def _joint_forces(mechanism: AbstractMechanism, inputs, free: Free, unknowns: dict[str, Array], *rows):
+    mechanism = mechanism.evaluated()
+    forcing = tuple(force.on for force in (*wandering(inputs), *commands(inputs)))
+    # Command of each actuator: the sum of the forces on it.
+    select = jnp.asarray([[float(on == name) for on in forcing] for name in mechanism.actuator_names], float)
+    select = select.reshape(len(mechanism.actuator_names), len(forcing))
+    n, nv = mechanism.n, mechanism.nv
+
+    theta = free.theta(jnp.concatenate([jnp.zeros(0), *(jnp.ravel(unknowns[name]) for name in free.names)]))
+    columns = rows[-1].shape[2]
+    along_theta = jnp.eye(theta.size, columns, columns - theta.size) * moves(free, inputs)
+    gains = gains_of(inputs, unknowns)
+
+    def at_step(t, q, dq, u, c, E, cov):
+        def pins(theta, x):
+            moved, _ = rebuilt(free, (mechanism, {}), theta)
+            q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
+            change = gains_of(inputs, free.named(free.values(theta))) - gains
+            forces = jnp.concatenate([u, c + change * jnp.where(gains == 0, 0.0, c / gains)])
+            ddq, lambda_ = acceleration(moved, q, dq, t, force_directions(moved, q, t, forcing) @ forces)
+            return moved.joint_forces(q, dq, ddq, lambda_, t, select @ forces)
+
+        value, push = jax.linearize(pins, theta, jnp.concatenate([q, dq, u]))
+        J = jax.vmap(push, (1, 1), -1)(along_theta, E)
+        return value, jnp.sqrt(jnp.maximum(jnp.einsum("pia,ab,pib->pi", J, cov, J), 0.0))
+
+    return jax.vmap(at_step)(*rows), None

@@ -1,0 +1,1 @@
+"""The sensors, one in a file."""
