@@ -13,8 +13,8 @@ from fourbar_truths import Truth, truth
 from kalman import Estimate, Kalman, Measurement, kalman
 
 import fgmbs
-from fgmbs.factors.robust import AbstractLoss
 from fgmbs.inputs import Disturbance
+from fgmbs.losses import AbstractLoss
 from fgmbs.sensors import Encoder, Gyroscope
 
 FILE = MECHANISMS / "fourbar_crank_angle.yaml"

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 import fgmbs
 from fgmbs import results
-from fgmbs.factors.robust import Cauchy, Huber, Tukey
+from fgmbs.losses import Cauchy, Huber, Tukey
 
 LOSSES = {"none": None, "Huber": Huber(), "Cauchy": Cauchy(), "Tukey": Tukey()}
 COLUMNS = "median change", "largest change", "precision", "recall", "mean NEES"

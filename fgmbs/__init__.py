@@ -1,5 +1,6 @@
 """fgmbs: motion, forces and parameters of mechanisms, estimated with factor graphs over time."""
 
+import importlib
 import os
 from importlib.metadata import version
 
@@ -8,50 +9,109 @@ import jax
 if "JAX_ENABLE_X64" not in os.environ:
     jax.config.update("jax_enable_x64", True)
 
-from fgmbs import inputs as inputs
-from fgmbs import sensors as sensors
-from fgmbs import trajectories as trajectories
-from fgmbs.compiled.cache import cache as cache
-from fgmbs.dynamics import acceleration as acceleration
-from fgmbs.dynamics import energy as energy
-from fgmbs.errors import ArgumentError as ArgumentError
-from fgmbs.errors import AssemblyError as AssemblyError
-from fgmbs.errors import DescriptionError as DescriptionError
-from fgmbs.errors import SolveError as SolveError
-from fgmbs.errors import Status as Status
-from fgmbs.factors.base import Factor as Factor
-from fgmbs.factors.base import Noise as Noise
-from fgmbs.graph.time_graph import TimeGraph as TimeGraph
-from fgmbs.graph.time_graph import Unknowns as Unknowns
-from fgmbs.io.experiments.motion_files import read_motion as read_motion
-from fgmbs.io.planar.load import load as load
-from fgmbs.io.sensor_files import read_sensors as read_sensors
-from fgmbs.kinematics import assemble as assemble
-from fgmbs.kinematics import sweep as sweep
-from fgmbs.mechanisms.planar.mechanism import PlanarMechanism as PlanarMechanism
-from fgmbs.problems.driven.driven_motion import DrivenMotion as DrivenMotion
-from fgmbs.problems.driven.hybrid_dynamics import hybrid_dynamics as hybrid_dynamics
-from fgmbs.problems.driven.hybrid_dynamics import prepare_hybrid_dynamics as prepare_hybrid_dynamics
-from fgmbs.problems.driven.inverse_dynamics import inverse_dynamics as inverse_dynamics
-from fgmbs.problems.driven.inverse_dynamics import prepare_inverse_dynamics as prepare_inverse_dynamics
-from fgmbs.problems.observability import observability as observability
-from fgmbs.problems.online.estimator import OnlineEstimator as OnlineEstimator
-from fgmbs.problems.online.estimator import online as online
-from fgmbs.problems.simulation.arguments import prepare_simulate as prepare_simulate
-from fgmbs.problems.simulation.result import Simulation as Simulation
-from fgmbs.problems.simulation.simulate import simulate as simulate
-from fgmbs.problems.smooth.arguments import prepare_smooth as prepare_smooth
-from fgmbs.problems.smooth.problem import SmoothingProblem as SmoothingProblem
-from fgmbs.problems.smooth.smooth import smooth as smooth
-from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion as SmoothedMotion
-from fgmbs.problems.solving import finish as finish
-from fgmbs.problems.solving import solve as solve
-from fgmbs.recordings.reading import read_recording as read_recording
-from fgmbs.recordings.recording import Recording as Recording
-from fgmbs.recordings.recording import Signal as Signal
-from fgmbs.sensors.readings import readings as readings
-from fgmbs.solvers.fixed_lag import FixedLagSmoother as FixedLagSmoother
-from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt as LevenbergMarquardt
-from fgmbs.unknowns import Unknown as Unknown
+from fgmbs import inputs, losses, sensors, trajectories
+from fgmbs.compiled.cache import cache
+from fgmbs.dynamics import acceleration, energy
+from fgmbs.errors import ArgumentError, AssemblyError, DescriptionError, FgmbsError, Interrupted, SolveError, Status
+from fgmbs.factors.base import Factor, Noise
+from fgmbs.factors.priors import prior
+from fgmbs.graph.time_graph import TimeGraph, Unknowns
+from fgmbs.io.experiments.motion_files import read_motion
+from fgmbs.io.planar.load import load
+from fgmbs.io.sensor_files import read_sensors
+from fgmbs.kinematics import assemble, mobility, sweep, velocities
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
+from fgmbs.problems.driven.driven_motion import DrivenMotion
+from fgmbs.problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dynamics
+from fgmbs.problems.driven.inverse_dynamics import inverse_dynamics, prepare_inverse_dynamics
+from fgmbs.problems.observability import observability
+from fgmbs.problems.online.estimator import OnlineEstimator, online
+from fgmbs.problems.simulation.arguments import prepare_simulate
+from fgmbs.problems.simulation.result import Simulation
+from fgmbs.problems.simulation.simulate import simulate
+from fgmbs.problems.smooth.arguments import prepare_smooth
+from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.problems.smooth.smooth import smooth
+from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
+from fgmbs.problems.solving import finish, solve
+from fgmbs.recordings.reading import read_recording
+from fgmbs.recordings.recording import Recording, Signal
+from fgmbs.sensors.readings import readings
+from fgmbs.solvers.fixed_lag import FixedLagSmoother
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.unknowns import Unknown
 
 __version__ = version("fgmbs")
+__all__ = [
+    "AbstractMechanism",
+    "ArgumentError",
+    "AssemblyError",
+    "DescriptionError",
+    "DrivenMotion",
+    "Factor",
+    "FgmbsError",
+    "FixedLagSmoother",
+    "Interrupted",
+    "LevenbergMarquardt",
+    "Noise",
+    "OnlineEstimator",
+    "PlanarMechanism",
+    "Recording",
+    "Signal",
+    "Simulation",
+    "SmoothedMotion",
+    "SmoothingProblem",
+    "SolveError",
+    "Status",
+    "TimeGraph",
+    "Unknown",
+    "Unknowns",
+    "acceleration",
+    "assemble",
+    "cache",
+    "energy",
+    "finish",
+    "hybrid_dynamics",
+    "inputs",
+    "inverse_dynamics",
+    "load",
+    "load_results",
+    "losses",
+    "mobility",
+    "observability",
+    "online",
+    "plots",
+    "prepare_hybrid_dynamics",
+    "prepare_inverse_dynamics",
+    "prepare_simulate",
+    "prepare_smooth",
+    "prior",
+    "read_motion",
+    "read_recording",
+    "read_sensors",
+    "readings",
+    "results",
+    "save",
+    "sensors",
+    "simulate",
+    "smooth",
+    "solve",
+    "sweep",
+    "to_dataset",
+    "trajectories",
+    "velocities",
+]
+_LATE = {"plots": None, "results": None, "load_results": "results", "save": "results", "to_dataset": "results"}
+"""What is imported when it is asked for: it takes a while and needs optional libraries."""
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+
+
+def __getattr__(name: str):
+    if name not in _LATE:
+        raise AttributeError(f"module 'fgmbs' has no attribute {name!r}")
+    module = importlib.import_module(f"fgmbs.{_LATE[name] or name}")
+    return getattr(module, name) if _LATE[name] else module

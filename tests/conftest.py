@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import fgmbs
-from fgmbs.factors.robust import Huber
+from fgmbs.losses import Huber
 from fgmbs.sensors import Gyroscope, Position
 from fgmbs.unknowns import Unknown
 

@@ -9,7 +9,15 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fgmbs"
 LAYERS = (
-    *(("typing", "errors"), ("arguments",), ("compiled",), ("algebra",), ("linear",), ("trajectories",), ("unknowns",)),
+    *(
+        ("typing", "errors"),
+        ("arguments", "losses"),
+        ("compiled",),
+        ("algebra",),
+        ("linear",),
+        ("trajectories",),
+        ("unknowns",),
+    ),
     *(("recordings",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",), ("sensors", "inputs")),
     *(("graph",), ("solvers",), ("problems",), ("io",), ("results",), ("plots",), ("cli",)),
 )
@@ -87,3 +95,13 @@ def test_importing_leaves_the_choice_of_devices_to_the_user():
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(PACKAGE.parent)))
 def test_a_room_has_at_most_a_dozen_files(room):
     assert len([path for path in room.glob("*.py") if path.name != "__init__.py"]) <= 12
+
+
+def test_the_package_shows_its_public_names_only():
+    import fgmbs
+
+    names = [name for name in dir(fgmbs) if not name.startswith("__")]
+    assert names == sorted(fgmbs.__all__) and len(set(names)) == len(names)
+    assert all(getattr(fgmbs, name) is not None for name in names)
+    with pytest.raises(AttributeError, match="module 'fgmbs' has no attribute 'simulat'"):
+        fgmbs.simulat  # noqa: B018

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from fgmbs.errors import ArgumentError
-from fgmbs.factors.robust import AbstractLoss
+from fgmbs.losses import AbstractLoss
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Scalar
 

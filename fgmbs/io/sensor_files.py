@@ -8,10 +8,10 @@ from pydantic import BaseModel
 
 from fgmbs import inputs
 from fgmbs.errors import ArgumentError
-from fgmbs.factors.robust import Cauchy, Huber, Tukey
 from fgmbs.inputs import AbstractInput
 from fgmbs.io.faults import Fault
 from fgmbs.io.sensors import LossDescription, SensorsFile, UnknownDescription, read_sensors_file
+from fgmbs.losses import Cauchy, Huber, Tukey
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar.description import Path
 from fgmbs.sensors.base import AbstractSensor

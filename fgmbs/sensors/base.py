@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.compiled.flat import Pattern, pattern_of, unflat
 from fgmbs.errors import ArgumentError
-from fgmbs.factors.robust import AbstractLoss
+from fgmbs.losses import AbstractLoss
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.channel import Channel
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities

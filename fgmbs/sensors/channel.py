@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.arguments import Numbers, finite, refuse
 from fgmbs.errors import ArgumentError
-from fgmbs.factors.robust import AbstractLoss
+from fgmbs.losses import AbstractLoss
 from fgmbs.unknowns import Unknown, known, number
 
 

@@ -10,10 +10,10 @@ import pytest
 
 import fgmbs
 from fgmbs.factors.base import Factor, Noise
-from fgmbs.factors.robust import Huber
 from fgmbs.graph.recordings import JointGraph
 from fgmbs.graph.time_graph import TimeGraph, Unknowns
 from fgmbs.inputs import Disturbance
+from fgmbs.losses import Huber
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.smooth.rounds import modelled
 from fgmbs.sensors import Position

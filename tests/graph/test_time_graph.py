@@ -11,9 +11,9 @@ import pytest
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import prior, soft_equality
-from fgmbs.factors.robust import Cauchy, Huber, Tukey
 from fgmbs.graph.time_graph import TimeGraph, Unknowns
 from fgmbs.io.planar.load import load
+from fgmbs.losses import Cauchy, Huber, Tukey
 from fgmbs.unknowns import Unknown, freed
 
 T, NX, P, DT = 4, 3, 3, 0.1

@@ -6,8 +6,8 @@ import pytest
 
 from fgmbs import inputs, sensors
 from fgmbs.errors import DescriptionError
-from fgmbs.factors.robust import Cauchy, Huber
 from fgmbs.io.sensor_files import read_sensors
+from fgmbs.losses import Cauchy, Huber
 from fgmbs.unknowns import Unknown
 
 EVERYTHING = """

@@ -13,10 +13,10 @@ import fgmbs
 from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import soft_equality
-from fgmbs.factors.robust import Cauchy
 from fgmbs.graph.recordings import JointGraph
 from fgmbs.graph.time_graph import TimeGraph, Unknowns
 from fgmbs.inputs import Disturbance
+from fgmbs.losses import Cauchy
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.smooth.rounds import modelled
 from fgmbs.sensors import Position

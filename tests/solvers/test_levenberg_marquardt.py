@@ -13,8 +13,8 @@ import scipy.optimize
 from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import soft_equality
-from fgmbs.factors.robust import Cauchy
 from fgmbs.graph.time_graph import TimeGraph, Unknowns
+from fgmbs.losses import Cauchy
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.unknowns import Unknown, freed
 

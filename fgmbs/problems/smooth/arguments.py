@@ -10,9 +10,9 @@ from jaxtyping import Array
 from fgmbs.compiled.buckets import padded
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
-from fgmbs.factors.robust import left_of_normal
 from fgmbs.inputs import AbstractInput, wandering
 from fgmbs.inputs import commands as commands_of
+from fgmbs.losses import left_of_normal
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation import data as grids
 from fgmbs.problems.estimation.arguments import (

@@ -8,10 +8,10 @@ from jaxtyping import Array, Float
 from scipy import special
 
 from fgmbs.errors import ArgumentError
-from fgmbs.factors.robust import AbstractLoss, left_of_normal
 from fgmbs.graph.time_graph import rebuilt
 from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise, gains_of, wandering
 from fgmbs.kinematics.names import listed
+from fgmbs.losses import AbstractLoss, left_of_normal
 from fgmbs.problems.estimation.account import FactorRows, Survey
 from fgmbs.problems.estimation.graph import SENSORS
 from fgmbs.problems.estimation.noise_sizes import with_sizes

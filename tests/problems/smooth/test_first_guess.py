@@ -7,8 +7,8 @@ from pushed_mass import MASS
 
 import fgmbs
 from fgmbs import Unknown
-from fgmbs.factors.robust import Huber
 from fgmbs.inputs import Command, Disturbance
+from fgmbs.losses import Huber
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.smooth.first_guess import follow
 from fgmbs.problems.smooth.rounds import modelled

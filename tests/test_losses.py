@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.factors.robust import Cauchy, Huber, Tukey
+from fgmbs.losses import Cauchy, Huber, Tukey
 
 LOSSES = [Huber(1.5), Cauchy(2.0), Tukey(3.0)]
 S = jnp.array([0.0, 1e-12, 0.3, 2.0, 2.25, 4.0, 8.9, 9.0, 11.0, 1e8])
