@@ -4,6 +4,8 @@ Shapes are always checked, numbers only where they are known: inside `jax.jit`, 
 """
 
 import difflib
+import os
+import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -36,6 +38,32 @@ def finite(argument: str, value: Numbers) -> Known:
         raise ArgumentError(f"{argument}: expected numbers; found {value!r}") from None
     refuse(argument, array, ~np.isfinite(array), "finite numbers")
     return array
+
+
+def of_type(argument: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
+    """Refuses a value of another type.
+
+    Args:
+        expected: What is accepted, in words; also how to come by it.
+
+    Raises:
+        ArgumentError: It is one.
+    """
+    if not isinstance(value, kinds):
+        raise ArgumentError(f"{argument}: expected {expected}; found {type(value).__name__} {reprlib.repr(value)}")
+
+
+def file_path(argument: str, value: object) -> str:
+    """The path of a file as a text.
+
+    Raises:
+        ArgumentError: It is none, or no file can have it.
+    """
+    of_type(argument, value, (str, os.PathLike), "the path of a file")
+    path = str(os.fspath(value))  # type: ignore[arg-type]
+    if "\0" in path:
+        raise ArgumentError(f"{argument}: expected the path of a file; found {path!r}, with a NUL character")
+    return path
 
 
 def refuse(argument: str, array: np.ndarray, bad: np.ndarray | np.bool_, expected: str) -> None:

@@ -1,6 +1,7 @@
 """The command line: `fgmbs simulate`, `fgmbs inverse`, `fgmbs smooth`, `fgmbs run`, `fgmbs check`."""
 
 import argparse
+import errno
 import os
 import sys
 import tempfile
@@ -123,11 +124,19 @@ def main(args: Sequence[str] | None = None) -> int:
                     inverse(InverseExperiment(mechanism=mechanism, trajectory=trajectory, **settings.model_dump()))
                 case Simulate(mechanism, settings):
                     simulate(Experiment(mechanism=mechanism, **settings.model_dump()))
+            sys.stdout.flush()
         except KeyboardInterrupt as interrupt:  # `Interrupted` too
             _say(str(interrupt) or "interrupted")
             return _INTERRUPTED
         except FgmbsError as error:
             _say(f"error: {error}")
+            return _FAILED
+        except OSError as error:
+            if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EPIPE):
+                raise
+            # Nobody reads what is printed, or there is no room for it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _say(f"error: standard output: {error.strerror}")
             return _FAILED
     return 0
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -239,3 +240,12 @@ def test_the_version_is_that_of_the_package(capsys):
         cli.main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"fgmbs {fgmbs.__version__}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_output_that_nobody_can_read_ends_with_an_error(configs):
+    """A full disk; and a reader that has gone."""
+    command = [sys.executable, "-m", "fgmbs.cli", "check", str(configs / "mechanisms" / "pendulum.yaml")]
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (run.returncode, run.stderr) == (2, "error: standard output: No space left on device\n")

@@ -127,16 +127,20 @@ def repaired(data: Mapping[str, Any], failure: ValidationError) -> tuple[dict[st
         The data; numbers that cannot be read are `UNREADABLE`. And, for every list that lost an entry, the original
         indices of the entries that are left; none for a section that is gone.
     """
+    found = [(error, path_of(error, data)) for error in failure.errors()]
     data = copy.deepcopy(dict(data))
     lost: dict[str, set[int]] = {}
-    for error in failure.errors():
-        path = path_of(error, data)
+    removed: set[Path] = set()
+    for error, path in found:
+        if path in removed:
+            continue
         section, *rest = path
         if error["type"] == "too_short" and path == ("points",):
             continue
         bad_name = error["type"] == "name" and (path[-1] == "name" or section in _MAPPINGS)
         if error["type"] == "extra_forbidden" or bad_name:
             _at(data, path[:-1]).pop(path[-1], None)
+            removed.add(path)
         elif (key := _number_key(path)) is not None:
             parent = _at(data, path[:key])
             pair = path[key] in ("cog", "force", "gravity") or (path[key] == "offset" and parent.get("type") == "rigid")

@@ -5,12 +5,14 @@ fault instead of the last one winning; a number with a leading zero, a base or a
 ten, `1:30` ninety), which no number field accepts; keys are always texts (`no: 1` is the key 'no').
 """
 
+import math
 import os
 import pathlib
 from typing import Any, NamedTuple
 
 import yaml
 
+from fgmbs.arguments import file_path
 from fgmbs.errors import DescriptionError
 from fgmbs.io.faults import Fault, Place
 from fgmbs.mechanisms.planar.description import Path
@@ -30,10 +32,11 @@ def read_text(path: str | os.PathLike[str], what: str) -> str:
         what: What it should be, for messages.
 
     Raises:
+        ArgumentError: The path is none.
         DescriptionError: It cannot be read, or is no UTF-8.
     """
     try:
-        return pathlib.Path(path).read_text(encoding="utf-8")
+        return pathlib.Path(file_path("path", path)).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DescriptionError(
             [f"{path}: expected text in UTF-8; found byte 0x{error.object[error.start]:02x}"]
@@ -138,7 +141,7 @@ class _Reader:
             case "int" | "float":
                 if (number := as_number(text)) is None:
                     return float(text.replace(".", "")) if text[-3:].lower() in ("inf", "nan") else text
-                return int(number) if kind == "int" else number
+                return int(number) if kind == "int" and math.isfinite(number) else number
             case "str" | "timestamp" | "merge" | "value":
                 return text
         self.fault(path, node, f"expected a number or a text; found a value tagged '{node.tag}'")

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from fgmbs.arguments import nearest
+from fgmbs.arguments import nearest, of_type
 from fgmbs.errors import ArgumentError
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 
 Numbers: TypeAlias = Array | np.ndarray | Sequence[float | int]
 """A vector as users write it."""
@@ -40,8 +40,10 @@ def given_arrays(
     """(mask, values) of coordinates, or of velocities, given by name.
 
     Raises:
-        ArgumentError: An unknown name or a value that is not a finite number.
+        ArgumentError: No mapping, an unknown name or a value that is not a finite number.
     """
+    checked_mechanism(mechanism)
+    of_type(argument, {} if given is None else given, Mapping, "numbers by name, as in {'x': 1.0}")
     names = mechanism.velocity_names if velocities else mechanism.coordinate_names
     kind = _kind(mechanism) if velocities else "coordinate"
     mask, values = np.zeros(len(names), bool), np.zeros(len(names))
@@ -70,7 +72,7 @@ def finite_number(value: object, argument: str) -> float:
         ArgumentError: It is not a finite number.
     """
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = math.nan if isinstance(value, str) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):

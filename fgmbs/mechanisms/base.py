@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.algebra.kkt import solve_kkt
+from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 from fgmbs.unknowns import Path, known
@@ -285,3 +286,12 @@ class AbstractMechanism(eqx.Module):
 def prepared(mechanism: AbstractMechanism) -> AbstractMechanism:
     """The mechanism with the values of its unknown numbers and all derived quantities, as calculations want it."""
     return known(mechanism).evaluated()
+
+
+def checked_mechanism(mechanism: object) -> None:
+    """Refuses what is no mechanism.
+
+    Raises:
+        ArgumentError: It is none.
+    """
+    of_type("mechanism", mechanism, AbstractMechanism, "a mechanism, as fgmbs.load makes one of a file")

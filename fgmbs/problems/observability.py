@@ -25,6 +25,7 @@ from fgmbs.sensors.kinds.encoder import Encoder
 from fgmbs.sensors.kinds.gyroscope import Gyroscope
 from fgmbs.sensors.kinds.position import Position
 from fgmbs.sensors.kinds.velocity import Velocity
+from fgmbs.sensors.readings import checked_motion
 
 _UNSEEN = 0.5
 """A variable of which more than this share of what is unknown without sensors is left is not seen."""
@@ -149,6 +150,7 @@ def observability(
         ArgumentError: An argument cannot be meant.
     """
     sensors = checked_sensors(mechanism, sensors)
+    checked_motion(motion)
     inputs = checked_inputs(mechanism, inputs, sensors)
     if candidates is None:
         taken = {sensor.name for sensor in sensors}

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fgmbs.arguments import file_path
 from fgmbs.errors import ArgumentError, DescriptionError
 from fgmbs.recordings.arrays import read_netcdf, read_npz, read_parquet
 from fgmbs.recordings.recording import (
@@ -60,7 +61,7 @@ def read_recording(
     """
     if not np.isfinite(offset):
         raise ArgumentError(f"offset: expected a finite time; found {offset}")
-    table = _open(os.fspath(path), time)
+    table = _open(file_path("path", path), time)
     clock = _clock(table, time, rate)
     chosen = _choose(table, columns, clock)
     told = _units(table, chosen, units or {})

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from fgmbs.arguments import nearest
+from fgmbs.arguments import nearest, of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.recordings.units import find_unit, unit_fault
 
@@ -60,6 +60,9 @@ class Recording:
     """What was dropped, converted and assumed on the way."""
 
     def __post_init__(self):
+        of_type("signals", self.signals, Mapping, "signals by name; Recording.of makes them of arrays")
+        for name, signal in self.signals.items():
+            of_type(f"signals[{name!r}]", signal, Signal, "a Signal; Recording.of makes them of arrays")
         if not self.signals:
             raise ArgumentError("signals: expected at least one; found none")
         object.__setattr__(self, "signals", types.MappingProxyType(dict(self.signals)))

@@ -1,5 +1,6 @@
 """Tables of numbers in text files."""
 
+import collections
 import csv
 import functools
 import gzip
@@ -39,7 +40,7 @@ def read_text(path: str) -> Table:
             names = [str(k) for k in range(len(names))]
             notes.append(f"no line of names is given: columns are called {', '.join(names)}")
         first -= 1
-    if twice := [name for name in dict.fromkeys(names) if name and names.count(name) > 1]:
+    if twice := [name for name, count in collections.Counter(names).items() if name and count > 1]:
         raise DescriptionError(
             [
                 f"{path}:{line + 1}: expected each column once; found '{name}' {names.count(name)} times"
@@ -86,6 +87,15 @@ def _names(line: str, delimiter: str | None) -> list[str]:
     return [field.strip() for field in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
 
 
+def _fields(line: str, delimiter: str | None) -> list[str]:
+    if delimiter is None:
+        return line.split()
+    try:
+        return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True), [])
+    except csv.Error:  # an open quote, or a field beyond what the reader takes: no numbers
+        return line.split(delimiter)
+
+
 def _number(field: str) -> float | None:
     """The number in a field, nan if it is empty, None if it holds something else."""
     try:
@@ -104,7 +114,8 @@ def _numbers(
     Raises:
         DescriptionError: All fields that hold no number and all rows of another length, each with its line.
     """
-    wanted = [names.index(header) for header in headers]
+    places = {name: k for k, name in enumerate(names)}
+    wanted = [places[header] for header in headers]
     lines = [text for _, text in rows]
     width = len(names)
     if lines and all((line.count(delimiter) + 1 if delimiter else len(line.split())) == width for line in lines):
@@ -113,7 +124,7 @@ def _numbers(
             return dict(zip(headers, table.T, strict=True))
         except ValueError:
             pass
-    fields = list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if delimiter else map(str.split, lines))
+    fields = [_fields(line, delimiter) for line in lines]
     faults = [
         (line, f"expected {width} columns; found {len(row)}")
         for (line, _), row in zip(rows, fields, strict=True)

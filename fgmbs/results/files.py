@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fgmbs.arguments import file_path, of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.problems.driven.driven_motion import DrivenMotion
 from fgmbs.problems.simulation.result import Simulation
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def save(result: Simulation | DrivenMotion | SmoothedMotion, path: str | os.PathLike[str]) -> None:
-    """Writes a result to a netCDF file; see `write`."""
+    """Writes a result to a netCDF file; see `write`.
+
+    Raises:
+        ArgumentError: It is no result, or the file cannot be written.
+    """
+    of_type("result", result, (Simulation, DrivenMotion, SmoothedMotion), "a result of simulate, smooth …")
     write(to_dataset(result), path)
 
 
@@ -27,7 +33,7 @@ def write(dataset: "xr.Dataset", path: str | os.PathLike[str]) -> None:
     Raises:
         ArgumentError: The file cannot be written.
     """
-    with written_whole(Path(path)) as temporary:
+    with written_whole(Path(file_path("path", path))) as temporary:
         dataset.to_netcdf(temporary, engine="h5netcdf")
 
 

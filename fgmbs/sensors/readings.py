@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.arguments import Numbers, finite, nearest
+from fgmbs.arguments import Numbers, finite, nearest, of_type
 from fgmbs.errors import ArgumentError
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism, prepared
 from fgmbs.recordings.recording import Recording, Signal
 from fgmbs.sensors.base import AbstractSensor, Reading, wrapped
 from fgmbs.typing import Scalar
@@ -63,12 +63,15 @@ def readings(
     Raises:
         ArgumentError: An argument that cannot be meant.
     """
+    checked_mechanism(mechanism)
+    of_type("sensors", sensors, (list, tuple), "sensors as of fgmbs.sensors, in a list")
     check_sensors(mechanism, sensors)
     rates = {sensor.name: rates for sensor in sensors} if isinstance(rates, int | float) else rates or {}
     times, calibration = times or {}, calibration or {}
     for argument, given in (("rates", rates), ("times", times), ("calibration", calibration)):
         _known_names(argument, given, [sensor.name for sensor in sensors], "sensors")
     _known_names("forces", forces or {}, (*mechanism.actuator_names, *mechanism.velocity_names), "targets")
+    checked_motion(motion)
     sampled = _sampled(motion, forces)
     mechanism = prepared(mechanism)
 
@@ -80,6 +83,18 @@ def readings(
         for column, unit, row in zip(sensor.columns, sensor.units, _recorded(sensor, values, seed).T, strict=True):
             signals[column] = Signal(stamps, row, unit)
     return Recording(signals, source="readings of a motion")
+
+
+def checked_motion(motion: object) -> None:
+    """Refuses what is no motion.
+
+    Raises:
+        ArgumentError: It has no times, coordinates and velocities.
+    """
+    if any(getattr(motion, name, None) is None for name in ("t", "q", "dq")):
+        raise ArgumentError(
+            f"motion: expected one with t, q and dq, as fgmbs.simulate gives it; found {type(motion).__name__}"
+        )
 
 
 def check_sensors(mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor]) -> None:

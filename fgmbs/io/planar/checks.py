@@ -49,7 +49,7 @@ def _bodies(description: MechanismDescription, values: Evaluation) -> Iterator[F
             continue  # an inertia that follows from them is wrong for the same reason
         yield from _not_positive(description, values, (*path, "I0"), f"{name}.I0")
         mass, I0, a, b = (values.numbers[f"{name}.{key}"] for key in ("mass", "I0", "cog.x", "cog.y"))
-        least = mass * (a**2 + b**2)
+        least = mass * (a * a + b * b)
         if mass > 0 and 0 < I0 < least * (1 - _ROUNDING):
             text = (
                 f"expected at least mass*|cog|^2 = {least:.6g} kg·m² about the first point of body '{name}' (parallel "

@@ -28,7 +28,7 @@ Number: TypeAlias = float | Float[Array, ""]
 LONGEST = 1000
 """Characters an expression may have."""
 
-_DECIMAL = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DECIMAL = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class ExpressionError(FgmbsError, ValueError):
@@ -85,7 +85,7 @@ _OPERATORS: dict[type, Callable[..., Any]] = {
 def as_number(text: str) -> float | None:
     """The value of a text that is nothing but a decimal number with an optional sign, or None."""
     match = re.fullmatch(rf"\s*([+-]?{_DECIMAL.pattern})\s*", text)
-    if match is None or re.match(r"[+-]?0\d", match[1]):
+    if match is None or re.match(r"[+-]?0[0-9]", match[1]):
         return None
     return float(match[1])
 

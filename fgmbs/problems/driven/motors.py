@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import check_target
 from fgmbs.kinematics.names import listed
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 
 
 class Motor(NamedTuple):
@@ -30,6 +30,7 @@ def chosen_motors(mechanism: AbstractMechanism, names: Sequence[str] | None) -> 
     Raises:
         ArgumentError: None at all, an unknown name, or one twice.
     """
+    checked_mechanism(mechanism)
     own = mechanism.actuator_names
     if names is None:
         if not own:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, commands, wandering
 from fgmbs.kinematics import assemble, velocities
@@ -36,6 +37,7 @@ def checked_sensors(mechanism: AbstractMechanism, sensors: Sequence[AbstractSens
     Raises:
         ArgumentError: None, two of one name, two that read one signal, or one that the mechanism has no place for.
     """
+    of_type("sensors", sensors, (AbstractSensor, list, tuple), "sensors as of fgmbs.sensors, in a list")
     sensors = (sensors,) if isinstance(sensors, AbstractSensor) else tuple(sensors)
     for sensor in sensors:
         if not isinstance(sensor, AbstractSensor):
@@ -52,6 +54,7 @@ def checked_inputs(
     Raises:
         ArgumentError: Two of one name, or one that acts on nothing of the mechanism.
     """
+    of_type("inputs", inputs, (AbstractInput, list, tuple), "forces as of fgmbs.inputs, in a list")
     inputs = (inputs,) if isinstance(inputs, AbstractInput) else tuple(inputs)
     names = [sensor.name for sensor in sensors]
     for force in inputs:

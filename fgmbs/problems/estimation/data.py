@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import Command
+from fgmbs.kinematics.names import finite_number
 from fgmbs.problems.estimation.graph import Samples
 from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
@@ -53,6 +54,8 @@ def grid(recording: Recording, sensors: Sequence[AbstractSensor], dt: float | No
         dt = min((float(np.median(np.diff(signal.t))) for signal in signals if len(signal) > 1), default=math.nan)
         # Ten digits, so that rounding of the stamps does not shift the grid.
         dt = float(f"{dt:.6g}")
+    elif finite_number(dt, "dt") <= 0:
+        raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt!r}")
     if not (math.isfinite(dt) and dt > 0):
         raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt!r}")
     times = [time for signal in signals if len(signal) for time in (signal.t[0], signal.t[-1])]

@@ -17,7 +17,7 @@ from fgmbs.compiled.flat import flat, pattern_of
 from fgmbs.errors import ArgumentError, Status
 from fgmbs.inputs import AbstractInput
 from fgmbs.kinematics.names import finite_number
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import (
     checked_inputs,
     checked_sensors,
@@ -275,6 +275,7 @@ def online(
         raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt!r}")
     if isinstance(slots, bool) or not isinstance(slots, int | np.integer) or slots < 1:
         raise ArgumentError(f"slots: expected a positive integer; found {slots!r}")
+    checked_mechanism(mechanism)
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
     sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs)

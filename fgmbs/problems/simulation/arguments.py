@@ -12,7 +12,7 @@ from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kinematics.names import coordinate_index, finite_number, listed
 from fgmbs.linear import METHODS
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.driven.first_pose import GivenStart
 from fgmbs.problems.trajectory import Form
 from fgmbs.typing import Scalar
@@ -89,6 +89,7 @@ def prepare_simulate(
     ):
         if value not in accepted:
             raise ArgumentError(f"{name}: expected {listed(accepted, 'or')}; found {value!r}")
+    checked_mechanism(mechanism)
     rule = transition_of(integrator)
     if coordinates == "chart":
         for name, value in (("window", window), ("covariance", covariance or None)):

@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from fgmbs.arguments import of_type
 from fgmbs.compiled.buckets import padded
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import AbstractInput, wandering
 from fgmbs.inputs import commands as commands_of
 from fgmbs.losses import left_of_normal
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation import data as grids
 from fgmbs.problems.estimation.arguments import (
     Start,
@@ -51,9 +52,8 @@ def prepare_smooth(
         ArgumentError: An argument cannot be meant, or a recording lacks a signal.
         AssemblyError: The start cannot be assembled.
     """
-    recordings = (recording,) if isinstance(recording, Recording) else tuple(recording)
-    if not recordings:
-        raise ArgumentError("recording: expected at least one; found none")
+    checked_mechanism(mechanism)
+    recordings = checked_recordings(recording)
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
     sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs)
@@ -109,6 +109,22 @@ def prepare_smooth(
         at_steps=at_steps,
         slots=slots,
     )
+
+
+def checked_recordings(recording: Recording | Sequence[Recording]) -> tuple[Recording, ...]:
+    """Recordings, of one or several.
+
+    Raises:
+        ArgumentError: None, or something else.
+    """
+    expected = "a recording, as fgmbs.read_recording reads one of a file, or several in a list"
+    of_type("recording", recording, (Recording, list, tuple), expected)
+    recordings = (recording,) if isinstance(recording, Recording) else tuple(recording)
+    for one in recordings:
+        of_type("recording", one, Recording, expected)
+    if not recordings:
+        raise ArgumentError("recording: expected at least one; found none")
+    return recordings
 
 
 def _stacked(*leaves: Array) -> Array:

@@ -18,7 +18,7 @@ from fgmbs.problems.estimation.arguments import checked_window, nominal_delays
 from fgmbs.problems.estimation.unknowns import checked_priors
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.simulation.result import worst
-from fgmbs.problems.smooth.arguments import prepare_smooth
+from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
 from fgmbs.problems.smooth.lagged import advanced, lagged
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.result import told
@@ -98,7 +98,7 @@ def smooth(
     options = dict(dt=dt, start=start, start_velocities=start_velocities, start_sigma=start_sigma)
     arguments = mechanism, recording, sensors, inputs
     problem = prepare_smooth(*arguments, **options, integrator=integrator, independent=independent)
-    recordings = (recording,) if isinstance(recording, Recording) else recording
+    recordings = checked_recordings(recording)
     if window is not None:
         checked_window(window, len(recordings), problem.sizes)
         checked_priors(problem.free)

@@ -1,0 +1,130 @@
+"""Files that nobody wrote: whatever is in them, a file is read or refused by an error of fgmbs."""
+
+import random
+
+import pytest
+
+from fgmbs.errors import FgmbsError
+from fgmbs.io.planar.load import parse_mechanism
+from fgmbs.io.sensor_files import read_sensors
+from fgmbs.recordings.reading import read_recording
+
+NASTY = (
+    *("", "0", "-1", "1e400", "9" * 400, "nan", ".inf", "٣", "true", "null", "~", "''", '"', "'", "[", "]", "{", "}"),
+    *(":", "- ", "#", "&a", "*a", "!!python/object:os.system x", "<<: *a", "|", ">", "\t", "\0", "\ufeff", "\u2028"),
+    *("for", "t", "pi", "auto", "L", "x0", "1/0", "(-1)^0.5", "1e300*1e300", "2^2^2^9", "sqrt(-1)", "a" * 5000),
+    *("name: A", "points: [0, 1]", "fixed: true", "type: gear", "[0, 0]", "{x: 1}", "2020-01-01", "0x1F", "1_000"),
+)
+
+
+def mutated(text: str, seed: int) -> str:
+    """The text after one to four changes of lines, words and characters."""
+    chance = random.Random(seed)
+    for _ in range(chance.randint(1, 4)):
+        lines = text.split("\n")
+        k = chance.randrange(len(lines))
+        match chance.randrange(7):
+            case 0:
+                del lines[k]
+            case 1:
+                lines.insert(k, lines[chance.randrange(len(lines))])
+            case 2:
+                lines[k] = chance.choice(NASTY)
+            case 3:
+                words = lines[k].split(" ")
+                words[chance.randrange(len(words))] = chance.choice(NASTY)
+                lines[k] = " ".join(words)
+            case 4:
+                place = chance.randint(0, len(lines[k]))
+                lines[k] = lines[k][:place] + chance.choice(NASTY) + lines[k][place:]
+            case 5:
+                place = chance.randint(0, len(lines[k]))
+                lines[k] = lines[k][:place] + lines[k][place + chance.randint(1, 5) :]
+            case 6:
+                lines[k] = " " * chance.randint(1, 4) + lines[k]
+        text = "\n".join(lines)
+    return text
+
+
+def only_own_errors(read, text: str, seeds: range) -> tuple[int, int]:
+    """(texts that were read, texts that were refused)."""
+    good = 0
+    for seed in seeds:
+        changed = mutated(text, seed)
+        try:
+            read(changed)
+            good += 1
+        except FgmbsError as error:
+            assert str(error).strip()
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {type(error).__name__}: {error}\n{changed[:2000]}") from error
+    return good, len(seeds) - good
+
+
+MECHANISMS = ("fourbar", "slider_crank", "five_bar", "driven_crank", "spring_mass_damper")
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_mechanisms(configs, name):
+    text = (configs / "mechanisms" / f"{name}.yaml").read_text()
+    good, bad = only_own_errors(parse_mechanism, text, range(60))
+    assert good > 0 and bad > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_many_mechanisms(configs, name):
+    text = (configs / "mechanisms" / f"{name}.yaml").read_text()
+    good, bad = only_own_errors(parse_mechanism, text, range(1000, 3000))
+    assert good > 0 and bad > 0
+
+
+def reader(path, read):
+    def write_and_read(text):
+        path.write_text(text, encoding="utf-8")
+        return read(path)
+
+    return write_and_read
+
+
+def test_sensors(configs, tmp_path):
+    text = (configs / "experiments" / "fourbar_sensors.yaml").read_text()
+    good, bad = only_own_errors(reader(tmp_path / "sensors.yaml", read_sensors), text, range(200))
+    assert good > 0 and bad > 0
+
+
+def test_recordings(tmp_path):
+    text = "t [s],gyro [deg/s],enc [deg]\n" + "\n".join(f"{k / 100},{k % 7},{k}" for k in range(12))
+    good, bad = only_own_errors(reader(tmp_path / "recording.csv", read_recording), text, range(300))
+    assert good > 0 and bad > 0
+
+
+POINTS = (
+    "points: [{x: 0, y: 0, fixed: true}, {x: 1, y: 0}]\nplanar_bodies: [{points: [0, 1], mass: %s, I0: 1, cog: %s}]\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (
+            "gravity: [0, " + "9" * 400 + "]\n" + POINTS % (1, "[0, 0]"),
+            r"gravity\[1\]: .*found inf, which is not finite",
+        ),
+        (POINTS % (1, "[1e200, 0]"), r"I0: expected at least mass\*\|cog\|\^2 = inf"),
+        (
+            "parameters: {for: '', while: 2}\n" + POINTS % (1, "[0, 0]"),
+            "parameters.while: expected a name; found 'while'",
+        ),
+        (POINTS % ("٣", "[0, 0]"), "found '٣', which is not arithmetic"),
+    ],
+)
+def test_mechanisms_that_crashed_once(text, expected):
+    with pytest.raises(FgmbsError, match=expected):
+        parse_mechanism(text)
+
+
+def test_a_quote_that_stays_open_is_no_number(tmp_path):
+    (tmp_path / "r.csv").write_text('t,gyro\n0,"1\n0.1,2\n')
+    with pytest.raises(FgmbsError, match="r.csv:2: column 'gyro': expected a number; found '\"1'"):
+        read_recording(tmp_path / "r.csv")

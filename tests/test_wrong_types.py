@@ -1,0 +1,56 @@
+"""Arguments of the wrong type are refused by name, with what to pass instead; in a process without checks of types."""
+
+import subprocess
+import sys
+
+import pytest
+
+CALLS = {
+    "fgmbs.simulate('file.yaml', 1.0, 0.01)": "mechanism: expected a mechanism, as fgmbs.load makes one of a file",
+    "fgmbs.simulate(m, 1.0, 0.01, start=[1])": "start: expected numbers by name, as in {'x': 1.0}; found list [1]",
+    "fgmbs.simulate(m, 1.0, '0.01')": "dt: expected a finite number; found '0.01'",
+    "fgmbs.simulate(m, None, 0.01)": "duration: expected a finite number; found None",
+    "fgmbs.smooth(m, 'file.csv', S)": "recording: expected a recording, as fgmbs.read_recording reads one of a file",
+    "fgmbs.smooth(m, [1], S)": "recording: expected a recording, as fgmbs.read_recording reads one of a file",
+    "fgmbs.smooth(m, r, {'gyro': 1})": "sensors: expected sensors as of fgmbs.sensors, in a list; found dict",
+    "fgmbs.smooth(m, r, S, 1.0)": "inputs: expected forces as of fgmbs.inputs, in a list; found float 1.0",
+    "fgmbs.smooth(m, r, S, dt='a')": "dt: expected a finite number; found 'a'",
+    "fgmbs.smooth('m', r, S)": "mechanism: expected a mechanism",
+    "fgmbs.inverse_dynamics('m', [0.0, 1.0], {})": "mechanism: expected a mechanism",
+    "fgmbs.online('m', S, dt=0.1)": "mechanism: expected a mechanism",
+    "fgmbs.assemble('m')": "mechanism: expected a mechanism",
+    "fgmbs.assemble(m, [1])": "given: expected numbers by name",
+    "fgmbs.readings(m, None, S)": "motion: expected one with t, q and dq, as fgmbs.simulate gives it; found NoneType",
+    "fgmbs.observability(m, None, S)": "motion: expected one with t, q and dq",
+    "fgmbs.load({})": "path: expected the path of a file; found dict {}",
+    "fgmbs.load('a\\0b')": "path: expected the path of a file; found 'a\\x00b', with a NUL character",
+    "fgmbs.read_recording({})": "path: expected the path of a file",
+    "fgmbs.read_recording('a\\0b.csv')": "path: expected the path of a file",
+    "fgmbs.read_sensors({})": "path: expected the path of a file",
+    "fgmbs.Recording({'gyro': [1.0]})": "signals['gyro']: expected a Signal; Recording.of makes them of arrays",
+    "fgmbs.Recording([1.0])": "signals: expected signals by name; Recording.of makes them of arrays; found list",
+    "fgmbs.save(m, 'x.nc')": "result: expected a result of simulate, smooth",
+}
+
+
+@pytest.fixture(scope="module")
+def answers(configs):
+    code = f"""
+import fgmbs, numpy as np
+m = fgmbs.load({str(configs / "mechanisms" / "pendulum.yaml")!r})
+S = (fgmbs.sensors.Gyroscope("gyro", body="rod", sigma=0.1),)
+r = fgmbs.Recording.of(np.arange(9.0), {{"gyro": np.arange(9.0)}})
+for call in {list(CALLS)!r}:
+    try:
+        print("done", repr(eval(call))[:50])
+    except fgmbs.ArgumentError as error:
+        print(str(error).replace(chr(10), " "))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return dict(zip(CALLS, run.stdout.splitlines(), strict=True))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_is_refused(answers, call):
+    assert answers[call].startswith(CALLS[call])
