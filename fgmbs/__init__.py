@@ -9,7 +9,7 @@ import jax
 if "JAX_ENABLE_X64" not in os.environ:
     jax.config.update("jax_enable_x64", True)
 
-from fgmbs import inputs, losses, sensors, trajectories
+from fgmbs import inputs, losses, planar, sensors, trajectories
 from fgmbs.compiled.cache import cache
 from fgmbs.dynamics import acceleration, energy
 from fgmbs.errors import ArgumentError, AssemblyError, DescriptionError, FgmbsError, Interrupted, SolveError, Status
@@ -81,6 +81,7 @@ __all__ = [
     "mobility",
     "observability",
     "online",
+    "planar",
     "plots",
     "prepare_hybrid_dynamics",
     "prepare_inverse_dynamics",

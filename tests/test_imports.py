@@ -19,7 +19,7 @@ LAYERS = (
         ("unknowns",),
     ),
     *(("recordings",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",), ("sensors", "inputs")),
-    *(("graph",), ("solvers",), ("problems",), ("io",), ("results",), ("plots",), ("cli",)),
+    *(("graph",), ("solvers",), ("problems",), ("io",), ("planar",), ("results",), ("plots",), ("cli",)),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 LATE = {("mechanisms", "kinematics"), ("problems", "results")}

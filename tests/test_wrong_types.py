@@ -22,6 +22,7 @@ CALLS = {
     "fgmbs.assemble(m, [1])": "given: expected numbers by name",
     "fgmbs.readings(m, None, S)": "motion: expected one with t, q and dq, as fgmbs.simulate gives it; found NoneType",
     "fgmbs.observability(m, None, S)": "motion: expected one with t, q and dq",
+    "fgmbs.planar.mechanism({'name': 'A'})": "parts: expected points, bodies … as the functions of fgmbs.planar make",
     "fgmbs.load({})": "path: expected the path of a file; found dict {}",
     "fgmbs.load('a\\0b')": "path: expected the path of a file; found 'a\\x00b', with a NUL character",
     "fgmbs.read_recording({})": "path: expected the path of a file",

@@ -87,13 +87,24 @@ def _names(line: str, delimiter: str | None) -> list[str]:
     return [field.strip() for field in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))]
 
 
-def _fields(line: str, delimiter: str | None) -> list[str]:
+def _fields(lines: Sequence[str], delimiter: str | None) -> list[list[str]]:
+    """The fields of every line."""
     if delimiter is None:
-        return line.split()
+        return [line.split() for line in lines]
+    format = dict(delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
-        return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True), [])
-    except csv.Error:  # an open quote, or a field beyond what the reader takes: no numbers
-        return line.split(delimiter)
+        rows = list(csv.reader(lines, **format))
+    except csv.Error:
+        rows = []
+    if len(rows) == len(lines):
+        return rows
+    rows = []  # a quote that stays open would take further lines in, and too long a field is refused
+    for line in lines:
+        try:
+            rows.append(next(csv.reader([line], **format), []))
+        except csv.Error:
+            rows.append(line.split(delimiter))
+    return rows
 
 
 def _number(field: str) -> float | None:
@@ -124,7 +135,7 @@ def _numbers(
             return dict(zip(headers, table.T, strict=True))
         except ValueError:
             pass
-    fields = [_fields(line, delimiter) for line in lines]
+    fields = _fields(lines, delimiter)
     faults = [
         (line, f"expected {width} columns; found {len(row)}")
         for (line, _), row in zip(rows, fields, strict=True)
