@@ -35,10 +35,10 @@ def estimate(motion: SmoothedMotion) -> Contents:
 
 def _motion(motion: SmoothedMotion) -> Contents:
     rates = all_of(motion.mechanism.velocity_units)
-    variables = _with_std(motion, "q", "q", "coordinate", "coordinates", all_of(motion.mechanism.coordinate_units))
-    variables |= _with_std(motion, "dq", "dq", "velocity", "velocities", rates)
-    variables |= _with_std(motion, "ddq", "ddq", "velocity", "accelerations", per_second(rates))
-    variables |= _with_std(motion, "multipliers", "lambda_", "constraint", "multipliers", "N, N m per constraint")
+    variables = _with_std(motion, "q", "coordinate", "coordinates", all_of(motion.mechanism.coordinate_units))
+    variables |= _with_std(motion, "dq", "velocity", "velocities", rates)
+    variables |= _with_std(motion, "ddq", "velocity", "accelerations", per_second(rates))
+    variables |= _with_std(motion, "multipliers", "constraint", "multipliers", "N, N m per constraint")
     variables |= {
         "status": ((), codes(motion.status), FLAGS),
         "iterations": ((), motion.iterations, attributes("iterations of the solver", "1")),
@@ -56,11 +56,11 @@ def _motion(motion: SmoothedMotion) -> Contents:
     return Contents(variables, coordinates, {})
 
 
-def _with_std(motion: SmoothedMotion, key: str, name: str, axis: str, what: str, units: str) -> dict[str, Any]:
-    std = getattr(motion, f"{name.rstrip('_')}_std")
+def _with_std(motion: SmoothedMotion, name: str, axis: str, what: str, units: str) -> dict[str, Any]:
+    std = getattr(motion, f"{name}_std")
     return {
-        key: (("step", axis), getattr(motion, name), attributes(what, units)),
-        f"{key}_std": (("step", axis), std, attributes(f"standard deviations of {what}", units)),
+        name: (("step", axis), getattr(motion, name), attributes(what, units)),
+        f"{name}_std": (("step", axis), std, attributes(f"standard deviations of {what}", units)),
     }
 
 
@@ -68,7 +68,7 @@ def _forces(motion: SmoothedMotion) -> Contents:
     mechanism, variables, coordinates = motion.mechanism, {}, {}
     if unknown := wandering(motion.inputs):
         units = [force_unit(mechanism, force.on) for force in unknown]
-        variables |= _with_std(motion, "forces", "forces", "force", "unknown forces", all_of(units))
+        variables |= _with_std(motion, "forces", "force", "unknown forces", all_of(units))
         coordinates |= {"force": list(motion.force_names), "force_unit": ("force", units)}
     if known := commands(motion.inputs):
         units = [force_unit(mechanism, force.on) for force in known]

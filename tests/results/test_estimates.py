@@ -34,8 +34,8 @@ def test_a_file_gives_back_the_whole_dataset(estimate, dataset, tmp_path):
 def test_every_array_of_the_estimate_is_there(estimate, dataset):
     for name in ("t", "q", "q_std", "dq", "dq_std", "ddq", "ddq_std", "forces", "forces_std", "recording"):
         np.testing.assert_array_equal(dataset[name], getattr(estimate, name))
-    np.testing.assert_array_equal(dataset["multipliers"], estimate.lambda_)
-    np.testing.assert_array_equal(dataset["multipliers_std"], estimate.lambda_std)
+    np.testing.assert_array_equal(dataset["multipliers"], estimate.multipliers)
+    np.testing.assert_array_equal(dataset["multipliers_std"], estimate.multipliers_std)
     forces, std = estimate.joint_forces()
     np.testing.assert_array_equal(dataset["joint_forces"], forces)
     np.testing.assert_array_equal(dataset["joint_forces_std"], std)

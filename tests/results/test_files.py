@@ -45,6 +45,8 @@ def test_save_writes_every_array_of_the_simulation(simulation, tmp_path):
         np.testing.assert_array_equal(read[name], getattr(simulation, name))
     np.testing.assert_array_equal(read["constraint_norm"], simulation.constraint_norm)
     np.testing.assert_array_equal(read["velocity_constraint_norm"], simulation.velocity_constraint_norm)
+    xr.testing.assert_identical(read, simulation.to_dataset())
+    assert simulation.state(3)["start"] == dict(zip(simulation.coordinate_names, simulation.q[3].tolist(), strict=True))
     assert read.attrs["status"].startswith("converged")
     assert set(read["step_status"].values) == {results.STATUSES.index("converged")}
 

@@ -1,6 +1,5 @@
 """The result of inverse and hybrid dynamics: a motion and the forces of the motors that drive it."""
 
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +14,7 @@ from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.driven.curves import force_curve
 from fgmbs.problems.driven.desired import DesiredMotion
 from fgmbs.problems.driven.motors import Motor
+from fgmbs.problems.motion import AbstractMotion
 from fgmbs.problems.simulation.result import Member, observe_instant, refuse_members
 from fgmbs.trajectories import PiecewisePolynomial
 from fgmbs.typing import Scalar
@@ -23,7 +23,7 @@ MISSING = 1e-6
 """Force that may be missing on a desired coordinate, relative to the largest force there is."""
 
 
-class DrivenMotion(eqx.Module):
+class DrivenMotion(AbstractMotion):
     """A motion, the forces of motors and joints. Under `jax.vmap` every array has the batch axis in front."""
 
     mechanism: AbstractMechanism
@@ -78,11 +78,6 @@ class DrivenMotion(eqx.Module):
     """How the whole ended."""
 
     @property
-    def coordinate_names(self) -> tuple[str, ...]:
-        """Names of q."""
-        return self.mechanism.coordinate_names
-
-    @property
     def actuator_names(self) -> tuple[str, ...]:
         """Names of the motors."""
         return tuple(motor.name for motor in self.motors)
@@ -104,25 +99,11 @@ class DrivenMotion(eqx.Module):
         names = enumerate(self.actuator_names)
         return {name: PiecewisePolynomial(curve.knots, curve.coefficients[k]) for k, name in names}
 
-    def state(self, step: int) -> dict[str, dict[str, float]]:
-        """Coordinates and velocities at a step, as `simulate` and `hybrid_dynamics` take them to start from there."""
-        named = {
-            "start": (self.coordinate_names, self.q[step]),
-            "start_velocities": (self.mechanism.velocity_names, self.dq[step]),
-        }
-        return {key: dict(zip(names, np.asarray(x).tolist(), strict=True)) for key, (names, x) in named.items()}
-
     @property
     def effort(self) -> Float[Array, "*batch"]:
         """∫ Σ u² dt by the trapezoidal rule."""
         square = jnp.sum(self.forces**2, axis=-1)
         return jnp.sum((square[..., 1:] + square[..., :-1]) / 2 * jnp.diff(self.t, axis=-1), axis=-1)
-
-    def save(self, path: str | Path) -> None:
-        """Writes a netCDF file with names and units; see `fgmbs.results`."""
-        from fgmbs.results import save
-
-        save(self, path)
 
     def check(self) -> None:
         """Raises an error if the motion cannot be made.

@@ -1,7 +1,6 @@
 """The result of a simulation."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -13,10 +12,11 @@ from jaxtyping import Array, Float, Int, PyTree
 from fgmbs.dynamics import acceleration, energy, nonconservative_power, reactions
 from fgmbs.errors import SolveError, Status
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.motion import AbstractMotion
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
 
-class Simulation(eqx.Module):
+class Simulation(AbstractMotion):
     """A motion and what goes with it. Under `jax.vmap` every array has the batch axis in front."""
 
     mechanism: AbstractMechanism
@@ -58,17 +58,6 @@ class Simulation(eqx.Module):
     """How that window ended, one for each step."""
     status: Status
     """How the whole ended: the worst of all steps."""
-
-    @property
-    def coordinate_names(self) -> tuple[str, ...]:
-        """Names of q."""
-        return self.mechanism.coordinate_names
-
-    def save(self, path: str | Path) -> None:
-        """Writes a netCDF file with names and units; see `fgmbs.results`."""
-        from fgmbs.results import save
-
-        save(self, path)
 
     def check(self) -> None:
         """Raises an error if the solve failed.

@@ -2,7 +2,6 @@
 
 import dataclasses
 from functools import partial
-from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -18,6 +17,7 @@ from fgmbs.graph.time_graph import rebuilt
 from fgmbs.inputs import AbstractInput, commands, gains_of, wandering
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.graph import moves
+from fgmbs.problems.motion import AbstractMotion
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free, Unknown
@@ -80,7 +80,7 @@ class Branch:
     q: tuple[float, ...]
 
 
-class SmoothedMotion(eqx.Module):
+class SmoothedMotion(AbstractMotion):
     """The estimated motion of a mechanism; arrays over the steps of all recordings, one behind the other.
 
     Standard deviations are those of the posterior linearized at the estimate; they lie in the directions in which the
@@ -101,8 +101,8 @@ class SmoothedMotion(eqx.Module):
     dq: Float[Array, "steps nv"]
     ddq: Float[Array, "steps nv"]
     """Accelerations by the mechanism, known and wandering forces; white forces have no value at an instant."""
-    lambda_: Float[Array, "steps m"]
-    """Multipliers of the constraints."""
+    multipliers: Float[Array, "steps m"]
+    """Multipliers λ of the constraints."""
     forces: Float[Array, "steps nu"]
     """Unknown forces with a memory [N, N·m]."""
     commands: Float[Array, "steps nc"]
@@ -113,7 +113,7 @@ class SmoothedMotion(eqx.Module):
     local_covariance: Float[Array, "steps columns columns"]
     """… and the covariance of these."""
     ddq_std: Float[Array, "steps nv"]
-    lambda_std: Float[Array, "steps m"]
+    multipliers_std: Float[Array, "steps m"]
     unknowns: dict[str, Array]
     """Estimates of the unknown numbers, by the name of the parameter of the mechanism, SENSOR.ATTRIBUTE or
     INPUT.ATTRIBUTE."""
@@ -207,12 +207,6 @@ class SmoothedMotion(eqx.Module):
         from fgmbs.results.estimates import smoothed_report  # results build on problems
 
         return smoothed_report(self)
-
-    def save(self, path: str | Path) -> None:
-        """Writes a netCDF file; see `fgmbs.results`."""
-        from fgmbs.results import save  # results build on problems
-
-        save(self, path)
 
     def check(self) -> None:
         """Raises if the solve failed.
