@@ -62,7 +62,10 @@ def numbers(result):
     return {name: np.asarray(getattr(result, name)) for name in kept if hasattr(result, name)}
 
 
-@pytest.mark.parametrize("question", [started, softly, driven, weighted, commanded, followed])
+SLOW = [pytest.param(question, marks=pytest.mark.slow) for question in (weighted, commanded)]
+
+
+@pytest.mark.parametrize("question", [started, softly, driven, followed, *SLOW])
 def test_equals_the_public_call_and_a_batch_its_members(crank, question):
     public, problem = question(crank, False), question(crank, True)
     assert all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(problem))

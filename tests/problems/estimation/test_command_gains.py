@@ -139,6 +139,7 @@ def test_what_cannot_be_meant(mass, recording):
         fgmbs.smooth(mass, silent, SENSORS, inputs(Unknown(1.0)), dt=DT, start={"x_left": START})
 
 
+@pytest.mark.slow
 def test_the_likelihood_has_the_slope_of_the_density_by_it(mass, recording, samples):
     begun = {"start": {"x_left": START}, "start_velocities": {"x_left": SPEED}, "start_sigma": BEGUN}
     problem = fgmbs.prepare_smooth(mass, recording, SENSORS, inputs(1.0), dt=DT, **begun)
