@@ -3,6 +3,7 @@
 import numpy as np
 
 import fgmbs
+from fgmbs import Unknown
 from fgmbs.inputs import Disturbance
 from fgmbs.io.planar.load import parse_mechanism
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
@@ -88,3 +89,15 @@ def test_the_second_of_everything(configs, tmp_path, compiled):
     compiled.clear()
     asked(2, 0.49, 0.985, "second")
     assert not compiled
+
+
+def test_every_program_of_an_estimate_is_compiled_once(configs, compiled):
+    """Those that follow the first guess are compiled beside it, and found when they are called; in all rounds."""
+    fourbar = fgmbs.load(configs / "mechanisms" / "fourbar_crank_angle.yaml")
+    motion = simulated(fourbar, dt=5e-3, duration=0.5)
+    sensors = (Encoder("enc", body="crank", sigma=Unknown(1e-2, sigma=1.0)),)
+    recording = fgmbs.readings(fourbar, motion, (Encoder("enc", body="crank", sigma=2e-3),), seed=1)
+    compiled.clear()
+    fgmbs.smooth(fourbar, recording, sensors, FORCES, dt=5e-3, start={"x_P1": 0.99})
+    for program in ("begun", "_improved", "surveyed", "resized", "concluded"):
+        assert compiled.count(f"jit({program})") == 1, program

@@ -113,12 +113,12 @@ def best_start(
     """
     several = candidates > 1
     begun = _Search(
-        next=jnp.asarray(0 if several else candidates),
+        next=jnp.asarray(0 if several else candidates, int),
         count=jnp.minimum(_FIRST_STEPS, steps),
         running=jnp.full(candidates, several),
-        costs=jnp.full(candidates, jnp.inf),
+        costs=jnp.full(candidates, jnp.inf, float),
         ends=jnp.zeros((candidates, mechanism.n)),
-        attempts=Attempts(jnp.full(candidates, jnp.inf), jnp.asarray(0), blank),
+        attempts=Attempts(jnp.full(candidates, jnp.inf, float), jnp.asarray(0, int), blank),
         done=jnp.asarray(False),
     )
 

@@ -108,8 +108,8 @@ class SizeSearch(NamedTuple):
     def of(cls, free: Free) -> "SizeSearch":
         """The search before its first round."""
         probes, size = 2 * free.size + 1, free.size
-        probe = jnp.asarray(-1 if size else probes + _CORRECTIONS)
-        return cls(free.value, jnp.zeros(size), probe, jnp.zeros((probes, size)), jnp.asarray(0))
+        probe = jnp.asarray(-1 if size else probes + _CORRECTIONS, int)
+        return cls(free.value, jnp.zeros(size), probe, jnp.zeros((probes, size)), jnp.asarray(0, int))
 
     @property
     def most(self) -> int:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from fgmbs.compiled.ahead import like
 from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.errors import Status
 from fgmbs.graph.time_graph import Look, Unknowns
@@ -135,15 +136,15 @@ def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> 
         first=first,
         behind=behind,
         best=jnp.zeros(problem.recording.count.shape, int),
-        margins=jnp.full(problem.recording.starts.shape[:-1], jnp.inf),
+        margins=jnp.full(problem.recording.starts.shape[:-1], jnp.inf, float),
         search=search,
         delays=nominal_delays(problem.sensors),
         look=None,
         status=Status.running,
         resize=jnp.asarray(False),
-        rounds=jnp.asarray(0),
-        placings=jnp.asarray(0),
-        iterations=jnp.asarray(0),
+        rounds=jnp.asarray(0, int),
+        placings=jnp.asarray(0, int),
+        iterations=jnp.asarray(0, int),
         history=jnp.full(_ITERATIONS * _most_rounds(search) * (1 + _PLACINGS), jnp.nan, float),
     )
 
@@ -272,6 +273,14 @@ def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> So
     model, data = _model_and_data(problem, at)
     told = account(model, at.x, data, model.covariances(seen.marginals))
     return Solution(at.x, at.search.logs, at.search.covariance(), seen, told, data, _blind(at))
+
+
+def compile_rounds(problem: SmoothingProblem, at: SmoothingState) -> None:
+    """Compiles what follows the first guess, in the order in which it will be needed."""
+    _improved.lower(problem, at).compile()
+    after = like(_improved, problem, at)
+    surveyed.lower(problem, after).compile()
+    concluded.lower(problem, after, like(surveyed, problem, after)).compile()
 
 
 @eqx.filter_jit

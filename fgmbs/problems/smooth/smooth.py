@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fgmbs.compiled.ahead import compiled_ahead, like
 from fgmbs.errors import Interrupted
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
@@ -25,6 +26,7 @@ from fgmbs.problems.smooth.result import told
 from fgmbs.problems.smooth.rounds import (
     Solution,
     begun,
+    compile_rounds,
     concluded,
     followed,
     improved,
@@ -111,7 +113,9 @@ def smooth(
 def _solve(problem: SmoothingProblem, tell: Progress, notes: Sequence[str]) -> Solution:
     """`solve`, which tells between its rounds how it goes, and can be interrupted there."""
     tell("looking for the start" if problem.recording.starts.shape[-2] > 1 else "following", 0, math.nan)
-    at, round = begun(problem), 0
+    first = like(begun, problem)
+    with compiled_ahead(lambda: compile_rounds(problem, first), problem):
+        at, round = jax.block_until_ready(begun(problem)), 0
     try:
         while not bool(at.done):
             at = improved(problem, at)

@@ -1,0 +1,43 @@
+"""Programs that are compiled beside each other."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+_SEEN: set[tuple] = set()
+"""Structures and shapes of arguments for which it was done."""
+
+
+def like(function: Callable[..., PyTree], *args: PyTree) -> PyTree:
+    """Zeros in the shape of function(*args), which is traced, not computed."""
+    shapes = eqx.filter_eval_shape(function, *args)
+    return jax.tree.map(
+        lambda leaf: jax.device_put(np.zeros(leaf.shape, leaf.dtype)) if hasattr(leaf, "dtype") else leaf, shapes
+    )
+
+
+@contextmanager
+def compiled_ahead(compilations: Callable[[], Any], *args: PyTree) -> Iterator[None]:
+    """Compiles in a thread of its own what will be needed later, while what stands within compiles and computes.
+
+    What fails there is left to the call that needs it. Ends when both are done: no thread outlives an interrupt.
+
+    Args:
+        compilations: Compiles programs, by `lower(…).compile()`; later calls find them.
+        args: What it compiles for: once for every structure and shape.
+    """
+    leaves, structure = jax.tree.flatten(args)
+    key = (structure, *((np.shape(leaf), getattr(leaf, "dtype", None)) for leaf in leaves))
+    if key in _SEEN:
+        yield
+        return
+    _SEEN.add(key)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(compilations)
+        yield
