@@ -55,7 +55,11 @@ def _compilations():
 
 @pytest.fixture
 def compiled(_compilations) -> list[str]:
-    """Names of the programs that were compiled since; to be cleared where counting shall begin."""
+    """Names of the programs that were compiled since; to be cleared where counting shall begin.
+
+    What was compiled before is forgotten: in a process of thousands of programs some are dropped at any time.
+    """
+    jax.clear_caches()
     _compilations.clear()
     return _compilations
 

@@ -40,11 +40,15 @@ def test_soft_constraints_of_another_duration(configs, compiled):
 
 def test_another_file_of_the_same_structure(configs, tmp_path, compiled):
     text = (configs / "mechanisms" / "fourbar.yaml").read_text()
-    fourbar = fgmbs.load(configs / "mechanisms" / "fourbar.yaml")
+
+    def loaded(length):
+        (tmp_path / "fourbar.yaml").write_text(text.replace("L_coupler: 2.0", f"L_coupler: {length}"))
+        return fgmbs.load(tmp_path / "fourbar.yaml")
+
+    fourbar = loaded(2.01)
     first = simulated(fourbar)
     compiled.clear()
-    (tmp_path / "other.yaml").write_text(text.replace("L_coupler: 2.0", "L_coupler: 2.03"))
-    other = fgmbs.load(tmp_path / "other.yaml")
+    other = loaded(2.03)
     assert float(other.parameters["L_coupler"]) == 2.03
     second = simulated(other)
     assert not compiled

@@ -121,12 +121,16 @@ def test_step_stands_in_a_scan(online, recording):
 def test_a_second_estimator_compiles_nothing(fourbar, online, recording, compiled):
     """Of other noise and another mechanism of the same structure: its programs are those of the first one."""
     sample = online.sample({"gyro": 0.1, "enc": 0.0}, {"push": 0.0})
-    online.step(online.init({"x_P1": 1.0}), sample)
+
+    def stepped(size, sigma, dt):
+        inputs = (Disturbance(size), Command("y_P1", "push", gain=1.0, name="push"))
+        sensors = (Gyroscope("gyro", body="coupler", sigma=sigma), Encoder("enc", body="crank", sigma=sigma))
+        made = fgmbs.online(fourbar, sensors, inputs, dt=dt, window=4, slots=2)
+        return made.step(made.init({"x_P1": 1.0}), sample)[1]
+
+    stepped(2e-2, 0.04, DT)
     compiled.clear()
-    inputs = (Disturbance(3e-2), Command("y_P1", "push", gain=1.0, name="push"))
-    sensors = (Gyroscope("gyro", body="coupler", sigma=0.03), Encoder("enc", body="crank", sigma=0.02))
-    other = fgmbs.online(fourbar, sensors, inputs, dt=2 * DT, window=4, slots=2)
-    _, estimate = other.step(other.init({"x_P1": 1.0}), sample)
+    estimate = stepped(3e-2, 0.03, 2 * DT)
     assert not compiled
     first = online.step(online.init({"x_P1": 1.0}), sample)[1]
     assert float(estimate.t) == float(first.t) == 0.0

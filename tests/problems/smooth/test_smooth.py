@@ -242,10 +242,10 @@ def test_a_start_need_not_be_given(fourbar, recording, estimate):
     assert free.branches[0].cost < free.branches[1].cost
 
 
-def test_other_recordings_need_no_compilation(fourbar, motion, recording, estimate, compiled):
+def test_other_recordings_need_no_compilation(fourbar, motion, recording, compiled):
     """The number of samples is no part of the programs, nor are values, start, noise or the mechanism's parameters."""
     shorter = fgmbs.readings(fourbar, motion, SENSORS, rates={"gyro": 200, "enc": 40}, seed=3).between(0.0, 0.48)
-    fgmbs.assemble(fourbar, {"x_P1": 0.98})  # the search, which a start as drawn does not need
+    fgmbs.smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 0.98})
     compiled.clear()
     fgmbs.smooth(fourbar, shorter, SENSORS, (Disturbance(2e-2),), dt=DT, start={"x_P1": 0.99})
     assert not compiled
