@@ -1,6 +1,6 @@
 """Programs that are compiled beside each other."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +10,9 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-_SEEN: set[tuple] = set()
+_COMPILERS = 3
+"""Threads: one that traces, the others compile."""
+_SEEN: set[int] = set()
 """Structures and shapes of arguments for which it was done."""
 
 
@@ -23,21 +25,21 @@ def like(function: Callable[..., PyTree], *args: PyTree) -> PyTree:
 
 
 @contextmanager
-def compiled_ahead(compilations: Callable[[], Any], *args: PyTree) -> Iterator[None]:
-    """Compiles in a thread of its own what will be needed later, while what stands within compiles and computes.
+def compiled_ahead(programs: Callable[[], Iterable[Any]], *args: PyTree) -> Iterator[None]:
+    """Compiles in other threads what will be needed later, while what stands within compiles and computes.
 
-    What fails there is left to the call that needs it. Ends when both are done: no thread outlives an interrupt.
+    What fails there is left to the call that needs it. Ends when all is done: no thread outlives an interrupt.
 
     Args:
-        compilations: Compiles programs, by `lower(…).compile()`; later calls find them.
+        programs: Lowers programs (`lower(…)`), in the order in which they are needed; later calls find them.
         args: What it compiles for: once for every structure and shape.
     """
     leaves, structure = jax.tree.flatten(args)
-    key = (structure, *((np.shape(leaf), getattr(leaf, "dtype", None)) for leaf in leaves))
+    key = hash((structure, *((np.shape(leaf), getattr(leaf, "dtype", None)) for leaf in leaves)))
     if key in _SEEN:
         yield
         return
     _SEEN.add(key)
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(compilations)
+    with ThreadPoolExecutor(_COMPILERS) as pool:
+        pool.submit(lambda: [pool.submit(lowered.compile) for lowered in programs()])
         yield

@@ -48,9 +48,9 @@ def one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
     XLA runs a program as a chain of kernels, of about 0.1 µs each, and ten times that when they are out of the cache:
     most of the cost of a step of a small mechanism. Operations of a matrix library become loops (`compiled.loops`).
-    In a batch the members are computed side by side, in blocks (`compiled.lanes`). Where the function is derived,
-    needs something else, is too large to be compiled so, or runs on another device, it stays what it is. To be used in
-    compiled functions; it must not close over their arrays.
+    In a batch the members are computed side by side, in blocks (`compiled.lanes`). Where the function is
+    differentiated, needs something else, is too large to be compiled so, or runs on another device, it stays what it
+    is. To be used in compiled functions; it must not close over their arrays.
     """
 
     @wraps(function)

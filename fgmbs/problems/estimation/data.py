@@ -51,12 +51,10 @@ def grid(recording: Recording, sensors: Sequence[AbstractSensor], dt: float | No
     """
     signals = [recording[column] for sensor in sensors for column in sensor.columns]
     if dt is None:
-        dt = min((float(np.median(np.diff(signal.t))) for signal in signals if len(signal) > 1), default=math.nan)
+        dt = min((float(np.median(np.diff(signal.t))) for signal in signals if len(signal) > 1), default=0.0)
         # Ten digits, so that rounding of the stamps does not shift the grid.
         dt = float(f"{dt:.6g}")
-    elif finite_number(dt, "dt") <= 0:
-        raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt!r}")
-    if not (math.isfinite(dt) and dt > 0):
+    if not finite_number(dt, "dt") > 0:
         raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt!r}")
     times = [time for signal in signals if len(signal) for time in (signal.t[0], signal.t[-1])]
     start, stop = min(times), max(times)

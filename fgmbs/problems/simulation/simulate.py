@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.compiled.buckets import by_step
+from fgmbs.compiled.ahead import compiled_ahead
+from fgmbs.compiled.buckets import by_step, padded
 from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics import acceleration
@@ -95,11 +96,13 @@ def simulate(
     problem = prepare_simulate(mechanism, duration, dt, **how, **what)
     q, dq, status = problem.start.at(mechanism, 0.0)
     if is_traced(q):  # nobody can look in between
-        return _motion(problem, q, dq, status, at_once)[0]
+        return _result(problem, *_marched(problem, q, dq, at_once)[0], status)
     if throw:
         problem.start.check(mechanism, q, 0.0, status)
         refuse_rigid(mechanism, q)
-    result, interrupted = _motion(problem, q, dq, status, InChunks(progress))
+    with compiled_ahead(lambda: [_lowered(problem, q, dq, status)], problem):
+        marched, interrupted = _marched(problem, q, dq, InChunks(progress))
+    result = _result(problem, *marched, status, interrupted)
     if interrupted:
         raise Interrupted(f"interrupted after {result.t.shape[0]} of {problem.num_steps} steps", result)
     return finish(problem, result, throw=throw)
@@ -107,7 +110,8 @@ def simulate(
 
 @solve.register(SimulationProblem)
 def _solve(problem: SimulationProblem) -> Simulation:
-    return _motion(problem, *problem.start.at(problem.mechanism, 0.0), at_once)[0]
+    q, dq, status = problem.start.at(problem.mechanism, 0.0)
+    return _result(problem, *_marched(problem, q, dq, at_once)[0], status)
 
 
 @finish.register(SimulationProblem)
@@ -119,13 +123,13 @@ def _finish(problem: SimulationProblem, simulation: Simulation, *, throw: bool =
     return simulation
 
 
-def _motion(problem: SimulationProblem, q, dq, status: Status, run: Run) -> tuple[Simulation, bool]:
-    """(The simulation from a start on, whether it was interrupted)."""
+def _marched(problem: SimulationProblem, q, dq, run: Run) -> tuple[tuple, bool]:
+    """((`Marched` from a start on, variables of its steps and their data with soft constraints), cut by Ctrl-C)."""
     plan, mechanism, dt = problem.plan, problem.mechanism, problem.dt
     if plan.form == "chart":
         zero, steps = jnp.zeros((), q.dtype), problem.num_steps - 1
         marched, interrupted = march(mechanism, plan.rule, Outside(), q, dq, zero, dt, steps, run)
-        return _result(plan, mechanism, dt, marched, None, None, status), interrupted
+        return (marched, None, None), interrupted
     # Soft constraints, by a fixed-lag smoother.
     smoother, trajectory, state = _start(plan, mechanism, dt, q, dq)
     T, keep = problem.num_steps, plan.batch or plan.covariance
@@ -135,10 +139,7 @@ def _motion(problem: SimulationProblem, q, dq, status: Status, run: Run) -> tupl
 
     (steps, iterations, step_status, rows), interrupted = run(advance, state, T)
     motion, _ = by_step(partial(_unpacked, trajectory), steps)
-    marched = Marched(motion, iterations, step_status)
-    if interrupted:
-        plan = dataclasses.replace(plan, batch=False)
-    return _result(plan, mechanism, dt, marched, steps, rows, status), interrupted
+    return (Marched(motion, iterations, step_status), steps, rows), interrupted
 
 
 @eqx.filter_jit
@@ -209,9 +210,12 @@ def _advance(smoother: FixedLagSmoother, dt, state, first, length: int, count, w
     return counted_scan(step, state, length, count)
 
 
-def _result(plan: Plan, mechanism, dt, marched: Marched, steps, rows, status) -> Simulation:
+def _result(problem: SimulationProblem, marched: Marched, steps, rows, status, interrupted=False) -> Simulation:
     """The simulation, solved once more as a whole if that was asked for."""
+    plan, mechanism, dt = problem.plan, problem.mechanism, problem.dt
     covariance = None
+    if interrupted:
+        plan = dataclasses.replace(plan, batch=False)
     if plan.batch or plan.covariance:
         marched, covariance = _as_a_whole(plan, mechanism, dt, marched, steps, rows)
     program = partial(_told, plan.form, plan.chart, mechanism, dt, status)
@@ -253,6 +257,14 @@ def _as_a_whole(plan: Plan, mechanism, dt, marched: Marched, steps, rows):
         count = mechanism.n + 2 * mechanism.nv
         covariance = METHODS[plan.linear](system, *zeros).marginals().steps[:, :count, :count]
     return Marched(Step(q, dq, ddq), iterations, step_status), covariance
+
+
+def _lowered(problem: SimulationProblem, q, dq, status: Status) -> Any:
+    """The program that tells of the steps, before there are any."""
+    plan, size = problem.plan, padded(problem.num_steps)
+    step = Marched(Step(q, dq, dq), np.zeros((), int), status)
+    rows = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (size, *np.shape(leaf))), step)
+    return _told.lower(plan.form, plan.chart, problem.mechanism, problem.dt, status, np.arange(size), rows)
 
 
 @eqx.filter_jit

@@ -1,5 +1,8 @@
 """State estimation as a pure function of arrays: a problem in, an estimate out."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -275,12 +278,13 @@ def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> So
     return Solution(at.x, at.search.logs, at.search.covariance(), seen, told, data, _blind(at))
 
 
-def compile_rounds(problem: SmoothingProblem, at: SmoothingState) -> None:
-    """Compiles what follows the first guess, in the order in which it will be needed."""
-    _improved.lower(problem, at).compile()
-    after = like(_improved, problem, at)
-    surveyed.lower(problem, after).compile()
-    concluded.lower(problem, after, like(surveyed, problem, after)).compile()
+def lowered_rounds(problem: SmoothingProblem) -> Iterator[Any]:
+    """The programs that follow the first guess, in the order in which they will be needed."""
+    first = like(begun, problem)
+    yield _improved.lower(problem, first)
+    after = like(_improved, problem, first)
+    yield surveyed.lower(problem, after)
+    yield concluded.lower(problem, after, like(surveyed, problem, after))
 
 
 @eqx.filter_jit
@@ -304,9 +308,7 @@ def _solved(problem: SmoothingProblem) -> SmoothingState:
         return jax.lax.cond(at.resize, resize, lambda at: at, at) if problem.sizes.size else at
 
     at = begun(problem)
-    seen = eqx.filter_eval_shape(improved, problem, at).look
-    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), seen)
-    at = eqx.tree_at(lambda at: at.look, at, blank, is_leaf=lambda leaf: leaf is None)
+    at = eqx.tree_at(lambda at: at.look, at, like(improved, problem, at).look, is_leaf=lambda leaf: leaf is None)
     return jax.lax.while_loop(lambda at: ~at.done, advance, at)
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fgmbs.compiled.ahead import compiled_ahead, like
+from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.errors import Interrupted
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
@@ -26,10 +26,10 @@ from fgmbs.problems.smooth.result import told
 from fgmbs.problems.smooth.rounds import (
     Solution,
     begun,
-    compile_rounds,
     concluded,
     followed,
     improved,
+    lowered_rounds,
     modelled,
     resized,
     surveyed,
@@ -113,8 +113,7 @@ def smooth(
 def _solve(problem: SmoothingProblem, tell: Progress, notes: Sequence[str]) -> Solution:
     """`solve`, which tells between its rounds how it goes, and can be interrupted there."""
     tell("looking for the start" if problem.recording.starts.shape[-2] > 1 else "following", 0, math.nan)
-    first = like(begun, problem)
-    with compiled_ahead(lambda: compile_rounds(problem, first), problem):
+    with compiled_ahead(lambda: lowered_rounds(problem), problem):
         at, round = jax.block_until_ready(begun(problem)), 0
     try:
         while not bool(at.done):
