@@ -20,7 +20,7 @@ import fgmbs
 from fgmbs import plots, results
 from fgmbs.compiled.cache import VARIABLE, cache
 from fgmbs.errors import ArgumentError, FgmbsError, Interrupted, SolveError
-from fgmbs.inputs import wandering
+from fgmbs.inputs import augmented
 from fgmbs.io.experiments.experiment import (
     Experiment,
     InverseExperiment,
@@ -258,7 +258,7 @@ def _with_parameters(mechanism: fgmbs.PlanarMechanism, experiment: SmoothExperim
     """The mechanism with what the experiment says of its parameters.
 
     Raises:
-        DescriptionError: A name that is no parameter, or numbers that cannot be meant.
+        DescriptionError: A name that is no parameter, or invalid numbers.
     """
     for name, entry in experiment.parameters.items():
         try:
@@ -285,7 +285,7 @@ def smooth(experiment: SmoothExperiment) -> None:
     sensors = [sensor for part, _ in described for sensor in part]
     inputs = [force for _, part in described for force in part]
     recordings = read_recordings(experiment)
-    forces = [force.name for force in wandering(inputs)]
+    forces = [force.name for force in augmented(inputs)]
     truth = read_truth(experiment.truth, mechanism.coordinate_names, forces) if experiment.truth else None
     _prepare(experiment)
 

@@ -8,7 +8,7 @@ class FgmbsError(Exception):
 
 
 class DescriptionError(FgmbsError, ValueError):
-    """A mechanism or experiment file cannot be meant as written.
+    """A mechanism or experiment file is invalid.
 
     Attributes:
         faults: One line per fault, each `file:line:column: key.path: expected …; found …`.
@@ -20,7 +20,7 @@ class DescriptionError(FgmbsError, ValueError):
 
 
 class ArgumentError(FgmbsError, ValueError):
-    """An argument of a public call cannot be meant; names the argument, the value found and what is accepted."""
+    """An argument of a public call is invalid; names the argument, the value found and what is accepted."""
 
 
 class AssemblyError(FgmbsError, ValueError):

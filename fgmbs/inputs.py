@@ -188,7 +188,7 @@ class Command(AbstractInput):
         check_target(mechanism, self.on, f"input {self.name!r}: on")
 
 
-def wandering(inputs: Sequence[AbstractInput]) -> tuple[RandomWalk | GaussMarkov, ...]:
+def augmented(inputs: Sequence[AbstractInput]) -> tuple[RandomWalk | GaussMarkov, ...]:
     """Unknown forces with a memory."""
     return tuple(force for force in inputs if isinstance(force, RandomWalk | GaussMarkov))
 

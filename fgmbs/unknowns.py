@@ -44,7 +44,7 @@ class Unknown(eqx.Module):
         """See the class.
 
         Raises:
-            ArgumentError: Numbers that cannot be meant, bounds that are crossed, a value outside of them.
+            ArgumentError: Invalid numbers, bounds that are crossed, a value outside of them.
         """
         parts = {
             "value": jnp.asarray(finite("value", value), dtype=float),

@@ -17,8 +17,17 @@ from fgmbs.unknowns import Unknown
 ROOT = Path(__file__).parents[1]
 
 
+_QUICK = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+
+
 def pytest_configure(config):
-    """Compiled programs are kept between runs (see `fgmbs.cache`), for all processes, those of notebooks too."""
+    """Programs are compiled quickly, and kept between runs (see `fgmbs.cache`); in processes of notebooks, too.
+
+    To compile is most of the work of the tests. Slow ones, and all with JAX_DISABLE_MOST_OPTIMIZATIONS=0, run the
+    machine code that users run.
+    """
+    os.environ.setdefault(_QUICK, str(int("not slow" in config.option.markexpr)))
+    jax.config.update(_QUICK.lower(), os.environ[_QUICK] not in ("0", "false"))
     folder = fgmbs.cache()
     if folder is not None:
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)

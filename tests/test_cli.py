@@ -88,12 +88,12 @@ def test_faults_of_a_file_are_printed_without_a_traceback(tmp_path, capsys):
         (["--start", "thta", "0.3"], "start: there is no coordinate 'thta'; did you mean 'theta'?"),
     ],
 )
-def test_options_that_cannot_be_meant_are_told(fourbar, tmp_path, capsys, options, text):
+def test_options_that_are_invalid_are_reported(fourbar, tmp_path, capsys, options, text):
     assert cli.main(["simulate", fourbar, "--out", str(tmp_path / "out"), *options]) == 2
     assert text in capsys.readouterr().err
 
 
-def test_an_unknown_option_is_told_with_advice(fourbar, capsys):
+def test_an_unknown_option_is_reported_with_advice(fourbar, capsys):
     with pytest.raises(SystemExit) as exit_:
         cli.main(["simulate", fourbar, "--windw", "3"])
     assert exit_.value.code == 2
@@ -115,7 +115,7 @@ def test_overwrite_replaces_the_results(fourbar, tmp_path):
     assert results.load_results(tmp_path / "results.nc").sizes["step"] == 101
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_anything_is_computed(fourbar, tmp_path, capsys, monkeypatch):
+def test_a_folder_that_cannot_be_written_is_reported_at_once(fourbar, tmp_path, capsys, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(cli.fgmbs, "simulate", lambda *_, **__: pytest.fail("computed before it was refused"))
     assert cli.main(["simulate", fourbar, "--out", str(tmp_path / "file" / "out")]) == 2
@@ -197,7 +197,7 @@ def test_run_of_a_file_with_a_trajectory_is_inverse_dynamics(fourbar, trajectory
         (["--columns", "t", "theta", "--tracking", "weighted"], "effort: expected one for each of 'motor'"),
     ],
 )
-def test_options_of_inverse_that_cannot_be_meant_are_told(fourbar, trajectory, tmp_path, capsys, options, text):
+def test_options_of_inverse_that_are_invalid_are_reported(fourbar, trajectory, tmp_path, capsys, options, text):
     assert cli.main(["inverse", fourbar, trajectory, "--out", str(tmp_path / "out"), *options]) == 2
     assert text in capsys.readouterr().err
 

@@ -79,7 +79,7 @@ def test_run_takes_it_too_and_options_replace_what_the_file_says(folder, done, t
 
 
 @pytest.mark.parametrize("error, code", [(fgmbs.SolveError, 2), (Interrupted, 130)])
-def test_what_was_reached_is_saved_before_the_failure_is_told(folder, done, tmp_path, capsys, monkeypatch, error, code):
+def test_what_was_reached_is_saved_before_the_failure(folder, done, tmp_path, capsys, monkeypatch, error, code):
     def failing(*_, **__):
         raise error("ended early", done.estimate)
 
@@ -111,12 +111,12 @@ def test_ctrl_c_before_there_is_anything_says_so(folder, tmp_path, capsys, monke
         (["--start", "z", "1"], "start: there is no coordinate 'z'"),
     ],
 )
-def test_options_that_cannot_be_meant_are_told(folder, tmp_path, capsys, options, text):
+def test_options_that_are_invalid_are_reported(folder, tmp_path, capsys, options, text):
     assert cli.main(["smooth", str(folder / "run.yaml"), "--out", str(tmp_path / "out"), *options]) == 2
     assert text in capsys.readouterr().err
 
 
-def test_faults_of_the_files_are_told_before_anything_is_computed(folder, configs, tmp_path, capsys, monkeypatch):
+def test_faults_of_the_files_are_reported_before_anything_is_computed(folder, configs, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(cli.fgmbs, "smooth", lambda *_, **__: pytest.fail("computed before it was refused"))
     text = (folder / "run.yaml").read_text().replace("rod.csv", f"{folder}/rod.csv").replace("truth: truth.csv\n", "")
     (tmp_path / "sensors.yaml").write_text("sensors:\n- {type: encoder, name: angle, body: rot, sigma: 1}")

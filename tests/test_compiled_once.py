@@ -18,7 +18,7 @@ def simulated(mechanism, duration=1.0, dt=0.01, x=0.99, **options):
 
 
 def test_a_simulation_of_another_duration(configs, tmp_path, compiled):
-    """Of lengths of one bucket, beyond which only what is told of every step is compiled anew; other numbers, too."""
+    """Of one bucket; beyond it only what is reported of every step is compiled anew. Other numbers, too."""
     fourbar = fgmbs.load(configs / "mechanisms" / "fourbar.yaml")
     simulated(fourbar).save(tmp_path / "first.nc")
     compiled.clear()
@@ -27,7 +27,7 @@ def test_a_simulation_of_another_duration(configs, tmp_path, compiled):
     simulated(fourbar.with_parameters({"L_coupler": 2.01}))
     assert not compiled
     simulated(fourbar, duration=3.0)
-    assert compiled == ["jit(_told)"]
+    assert compiled == ["jit(_observed)"]
 
 
 def test_soft_constraints_of_another_duration(configs, compiled):
@@ -35,7 +35,7 @@ def test_soft_constraints_of_another_duration(configs, compiled):
     simulated(fourbar, coordinates="dependent", integrator="trapezoidal", duration=0.1)
     compiled.clear()
     simulated(fourbar, coordinates="dependent", integrator="trapezoidal", duration=0.102, dt=0.01 / 10)
-    assert set(compiled) <= {"jit(_unpacked)", "jit(_told)"}  # of another bucket
+    assert set(compiled) <= {"jit(_unpacked)", "jit(_observed)"}  # of another bucket
 
 
 def test_another_file_of_the_same_structure(configs, tmp_path, compiled):

@@ -61,10 +61,10 @@ def cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
 
 def _processor() -> str:
     """A name for what programs are compiled for: machine code of one kind of processor may end another's process."""
-    told = [platform.machine(), platform.processor()]
+    parts = [platform.machine(), platform.processor()]
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        told += sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
+        parts += sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
     except OSError:
         pass  # not Linux
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

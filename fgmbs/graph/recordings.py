@@ -48,9 +48,9 @@ class JointGraph(eqx.Module):
         steps = self._map(lambda graph, x, delta: graph.moved(x, delta).steps, x, delta)
         return Unknowns(steps, x.globals + delta.globals)
 
-    def still(self, x: Unknowns) -> Unknowns:
+    def zeros(self, x: Unknowns) -> Unknowns:
         """δ = 0."""
-        return Unknowns(self._map(lambda graph, x: graph.still(x).steps, x), jnp.zeros_like(x.globals))
+        return Unknowns(self._map(lambda graph, x: graph.zeros(x).steps, x), jnp.zeros_like(x.globals))
 
     def tangents(self, x: Unknowns) -> Float[Array, "recordings steps nx columns"] | None:
         """∂x/∂δ of every step, and where θ moves the constraints ∂x/∂θ; None where ∂x/∂δ is the identity."""
@@ -75,7 +75,7 @@ class JointGraph(eqx.Module):
 
     def gradient(self, x: Unknowns) -> Unknowns:
         """Gradient of the cost with respect to δ at x."""
-        return jax.grad(lambda delta: self.cost(self.moved(x, delta)))(self.still(x))
+        return jax.grad(lambda delta: self.cost(self.moved(x, delta)))(self.zeros(x))
 
     def hessian(self, x: Unknowns) -> BlockTridiagonal:
         """Exact Hessian of the cost with respect to δ at x, second derivatives of the residuals included."""

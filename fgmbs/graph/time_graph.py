@@ -159,7 +159,7 @@ class TimeGraph(eqx.Module):
         n, nv = self.mechanism.n, self.mechanism.nv
         return jnp.concatenate([mechanism.retract(x[:n], delta[:nv]), x[n:] + delta[nv:]])
 
-    def still(self, x: Unknowns) -> Unknowns:
+    def zeros(self, x: Unknowns) -> Unknowns:
         """δ = 0."""
         return Unknowns(jnp.zeros((self.num_steps, self.local_size), x.steps.dtype), jnp.zeros_like(x.globals))
 
@@ -186,14 +186,14 @@ class TimeGraph(eqx.Module):
     def look(self, x: Unknowns) -> Look:
         """Everything that one evaluation at x with derivatives gives."""
         rows = {"initial": [], "step": [], "interval": [], "global": []}
-        bent = 0.0
+        robust = 0.0
         residuals, tangents = [], self.tangents(x)
         for factor, r, jacobian in self._evaluate(x, _linearization, tangents):
             residuals.append(r)
             parts = _reweight(factor, (r, *self._dense(factor, r, jacobian)))
             rows[factor.scope].append(parts)
             if factor.loss is not None:
-                bent += jnp.sum(_cost(r, factor)) - 0.5 * jnp.sum(parts[0] ** 2)
+                robust += jnp.sum(_cost(r, factor)) - 0.5 * jnp.sum(parts[0] ** 2)
         T, nx, p = self.num_steps, self.local_size, x.globals.shape[0]
         dtype = x.steps.dtype
 
@@ -221,11 +221,11 @@ class TimeGraph(eqx.Module):
             global_residual=global_[0],
             global_jacobian=global_[1],
         )
-        return Look(system, system.cost() + bent, tuple(residuals), tangents)
+        return Look(system, system.cost() + robust, tuple(residuals), tangents)
 
     def gradient(self, x: Unknowns) -> Unknowns:
         """Gradient of the cost with respect to δ at x."""
-        return jax.grad(lambda delta: self.cost(self.moved(x, delta)))(self.still(x))
+        return jax.grad(lambda delta: self.cost(self.moved(x, delta)))(self.zeros(x))
 
     def hessian(self, x: Unknowns) -> BlockTridiagonal:
         """Exact Hessian of the cost with respect to δ at x, second derivatives of the residuals included."""

@@ -81,8 +81,8 @@ def of_validation(failure: ValidationError, data: Mapping[str, Any], wanted: Cal
         if error["type"] == "extra_forbidden"
         and (close := difflib.get_close_matches(str(path[-1]), _keys_beside(error["loc"]), n=1))
     }
-    told = [(error, path) for error, path in errors if error["type"] != "missing" or path not in misspelt]
-    return [fault for error, path in told if (fault := _worded(error, path, data, wanted))]
+    left = [(error, path) for error, path in errors if error["type"] != "missing" or path not in misspelt]
+    return [fault for error, path in left if (fault := _worded(error, path, data, wanted))]
 
 
 def _worded(error: Any, path: Path, data: Mapping[str, Any], wanted: Callable[[Path], str]) -> Fault | None:

@@ -129,7 +129,7 @@ def unknown_of(description: UnknownDescription, value: Any = 0.0) -> Unknown:
     """The unknown number that is described, `value` being its default.
 
     Raises:
-        ArgumentError: Numbers that cannot be meant.
+        ArgumentError: Invalid numbers.
     """
     given = {key: part for key in type(description).model_fields if (part := getattr(description, key)) is not None}
     return Unknown(**{"value": value, **given})

@@ -10,7 +10,7 @@ from fgmbs.arguments import nearest
 from fgmbs.errors import DescriptionError
 
 _MOST_FAULTS = 20
-"""Faults of one file that are told one by one."""
+"""Faults of one file that are reported one by one."""
 
 
 def read_table(

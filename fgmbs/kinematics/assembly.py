@@ -44,7 +44,7 @@ def assemble(
         q with Φ(q, t) = 0 to rounding [m, rad].
 
     Raises:
-        ArgumentError: An argument that cannot be meant.
+        ArgumentError: An invalid argument.
         AssemblyError: It cannot be assembled: how far it got, which constraint stays open and what to try.
     """
     if branch not in BRANCHES:

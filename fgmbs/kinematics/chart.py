@@ -82,12 +82,12 @@ class MotionChart(eqx.Module):
             return jax.scipy.linalg.block_diag(E, jnp.eye(mechanism.nv, dtype=x.dtype), free), None
         _, R, S = self._maps(mechanism, q, t, B)
         # Φ_q q̇ + Φ_t stays zero while q moves along R: B q̇ does not change, the rest of q̇ makes up for it.
-        still = jnp.zeros(mechanism.nv, x.dtype)
+        zero = jnp.zeros(mechanism.nv, x.dtype)
 
-        def bent(r):
-            return jax.jvp(lambda v: self.closure.rate(mechanism, mechanism.retract(q, v), dq, t), (still,), (r,))[1]
+        def bend_along(r):
+            return jax.jvp(lambda v: self.closure.rate(mechanism, mechanism.retract(q, v), dq, t), (zero,), (r,))[1]
 
-        bend = jax.vmap(bent, 1, 1)(R)
+        bend = jax.vmap(bend_along, 1, 1)(R)
         moved = R if E is None else E @ R
         motion = jnp.block([[moved, jnp.zeros_like(moved)], [-S @ bend, R]])
         return jax.scipy.linalg.block_diag(motion, free), S
@@ -99,16 +99,16 @@ class MotionChart(eqx.Module):
         if S is None:
             return jnp.zeros((x.shape[0], count), x.dtype)
         numbers, rest = eqx.partition(mechanism, eqx.is_inexact_array)
-        still = jnp.zeros(mechanism.nv, x.dtype)
+        zero = jnp.zeros(mechanism.nv, x.dtype)
 
         def gaps(numbers, v):
             moved, at = eqx.combine(numbers, rest), mechanism.retract(q, v)
             return self.closure.rows(moved, at, t), self.closure.rate(moved, at, dq, t)
 
         def along(slope):
-            (opened, _) = jax.jvp(gaps, (numbers, still), (slope, still))[1]
+            (opened, _) = jax.jvp(gaps, (numbers, zero), (slope, zero))[1]
             v = -S @ opened
-            (_, rate) = jax.jvp(gaps, (numbers, still), (slope, v))[1]
+            (_, rate) = jax.jvp(gaps, (numbers, zero), (slope, v))[1]
             moved = v if mechanism.is_vector_space else mechanism.coordinate_rates(q) @ v
             return jnp.concatenate([moved, -S @ rate, jnp.zeros_like(u)])
 

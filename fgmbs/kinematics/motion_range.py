@@ -54,7 +54,7 @@ def sweep(
         t: Time [s].
 
     Raises:
-        ArgumentError: An argument that cannot be meant, or a mechanism without degree of freedom.
+        ArgumentError: An invalid argument, or a mechanism without degree of freedom.
         AssemblyError: No configuration has the first value.
         DeadPointError: A later value cannot be reached: says where it ended, and has what was reached.
     """

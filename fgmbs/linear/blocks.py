@@ -180,7 +180,7 @@ class LeastSquares(eqx.Module):
         )
         return steps, globals
 
-    def still(self) -> tuple[Steps, Globals]:
+    def zeros(self) -> tuple[Steps, Globals]:
         """δ = 0."""
         *lead, _, nx = self.step_jacobian.shape
         return jnp.zeros((*lead, nx), self.step_jacobian.dtype), jnp.zeros(self.num_globals, self.step_jacobian.dtype)

@@ -19,7 +19,7 @@ h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; border-bottom:
 table { border-collapse: collapse; } th, td { padding: 0.15em 0.8em 0.15em 0; vertical-align: top; }
 th { text-align: left; font-weight: 600; color: #555; } td.number, th.number { text-align: right; }
 td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
-.doubts { border-left: 4px solid #D55E00; padding-left: 1em; }
+.warnings { border-left: 4px solid #D55E00; padding-left: 1em; }
 figure { margin: 1.5em 0; } figure img { max-width: 100%; } figcaption { color: #555; }
 pre { background: #f5f5f5; padding: 0.8em; overflow-x: auto; font-size: 13px; }
 """
@@ -32,9 +32,9 @@ def report_page(dataset: "xr.Dataset", figures: Mapping[str, bytes]) -> str:
         figures: PNG files by what they show.
     """
     name = html.escape(str(dataset.attrs["name"]))
-    told, others = [], []
+    main, others = [], []
     for section in sections(dataset):
-        (others if section.title == "Notes" else told).append(_section(section))
+        (others if section.title == "Notes" else main).append(_section(section))
     drawn = [
         f'<figure><img alt="{html.escape(title)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
         f"<figcaption>{html.escape(title)}</figcaption></figure>"
@@ -45,7 +45,7 @@ def report_page(dataset: "xr.Dataset", figures: Mapping[str, bytes]) -> str:
     if "mechanism" in dataset.attrs:
         texts["Mechanism"] = dataset.attrs["mechanism"]
     parts = [
-        *told,
+        *main,
         "<h2>Figures</h2>" * bool(drawn),
         *drawn,
         *others,

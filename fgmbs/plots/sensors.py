@@ -87,7 +87,7 @@ def sensor_figure(dataset: "xr.Dataset") -> "Figure":
 
 @one_motion
 def residual_figure(dataset: "xr.Dataset") -> "Figure":
-    """Normalized residuals over time, how they hang together and how they are distributed."""
+    """Normalized residuals over time, their autocorrelation and distribution."""
     fits, line = _shown(dataset), Timeline(dataset)
     figure = new_figure((11.0, 2.1 * len(fits) + 0.6))
     panels = figure.subplots(len(fits), 3, sharex="col", squeeze=False, width_ratios=(3.2, 1.3, 1.3))

@@ -147,7 +147,7 @@ def observability(
             neither bodies nor points, encoders of all coordinates and speeds.
 
     Raises:
-        ArgumentError: An argument cannot be meant.
+        ArgumentError: An argument is invalid.
     """
     sensors = checked_sensors(mechanism, sensors)
     checked_motion(motion)
@@ -171,7 +171,7 @@ def observability(
     dt = jnp.asarray(t[1] - t[0], dtype=float)
     at_steps = tuple(f"{sensor.name}.delay" not in free.names for sensor in every)
     model = EstimationModel(mechanism, every, inputs, free, dt, chart, nominal_delays(every), at_steps)
-    steps = jnp.concatenate([q, dq, jnp.zeros((len(t), len(model.wandering)))], axis=1)
+    steps = jnp.concatenate([q, dq, jnp.zeros((len(t), len(model.augmented)))], axis=1)
     data, masks = _blank(model, steps, t, rates or {}), np.zeros((1 + len(candidates), len(every)))
     masks[:, : len(sensors)] = 1.0
     masks[1:, len(sensors) :] = np.eye(len(candidates))
@@ -181,7 +181,7 @@ def observability(
     names = (
         *mechanism.coordinate_names,
         *(f"d_{name}" if name in mechanism.coordinate_names else name for name in mechanism.velocity_names),
-        *(force.name for force in model.wandering),
+        *(force.name for force in model.augmented),
     )
     moves = blind > 1e-9 * np.max(blind)
     ranking = []
@@ -243,7 +243,7 @@ def _known(model: EstimationModel, steps, data: StepData, active: Float[Array, "
     x = Unknowns(steps, model.free.value)
     graph = model.graph(x, data._replace(samples=samples))
     system, _ = graph.linearize(x)
-    factorization = METHODS["sqrt"](system, *graph.still(x))
+    factorization = METHODS["sqrt"](system, *graph.zeros(x))
     marginals = factorization.marginals()
     E = graph.tangents(x)
     assert E is not None
@@ -261,7 +261,7 @@ def _blank(model: EstimationModel, steps, t, rates: Mapping[str, float]) -> Step
     """Steps at which every sensor reads something, as often as it does."""
     T = len(t)
     extent = max(float(np.max(np.abs(np.asarray(model.mechanism.reference)))), 1.0)
-    forces = [force.size for force in model.wandering]
+    forces = [force.size for force in model.augmented]
     dof = model.chart.dof
     # A prior of velocities would tell of directions, and so of positions, where the speed is known.
     sigma = jnp.concatenate([jnp.full(dof, extent), jnp.full(dof, _ANY_SPEED * extent), *map(jnp.atleast_1d, forces)])

@@ -33,10 +33,10 @@ def finish(problem: Any, solution: Any, *, throw: bool = True, **options: Any) -
         problem: What was solved.
         solution: What `solve` returned; of an estimate, where it was found by `jax.vmap`, one member.
         throw: Raise if the solve failed; otherwise leave it to `status`.
-        options: Of an estimate, `notes`: what else is to be told.
+        options: Of an estimate, `notes`: further remarks, reported with the warnings.
 
     Raises:
-        ArgumentError: It is no problem; or the solution shows that an argument cannot be meant.
+        ArgumentError: It is no problem; or the solution shows that an argument is invalid.
         AssemblyError: The mechanism cannot be assembled.
         SolveError: The solve failed; its `result` holds what was reached.
     """

@@ -64,7 +64,7 @@ def read_recording(
     table = _open(file_path("path", path), time)
     clock = _clock(table, time, rate)
     chosen = _choose(table, columns, clock)
-    told = _units(table, chosen, units or {})
+    known = _units(table, chosen, units or {})
     second = _unit_of_time(table, clock, time_unit)
 
     numbers = table.load(list(dict.fromkeys(column.header for column in (*chosen.values(), *filter(None, [clock])))))
@@ -82,9 +82,9 @@ def read_recording(
         notes += [f"left out: {name}, {reason}" for name, reason in table.left_out.items()]
     signals = {}
     for name, column in chosen.items():
-        signals[name], more = sampled(name, t + offset, numbers[column.header], told[name])
+        signals[name], more = sampled(name, t + offset, numbers[column.header], known[name])
         notes += more
-    bare = [time] * (clock is not None and second is None) + [name for name, unit in told.items() if unit is None]
+    bare = [time] * (clock is not None and second is None) + [name for name, unit in known.items() if unit is None]
     return Recording(signals, table.path, (*notes, *note_of_no_unit(bare)))
 
 
@@ -138,15 +138,15 @@ def _choose(table: Table, columns: Mapping[str, str] | Sequence[str] | None, clo
 def _units(table: Table, chosen: Mapping[str, Column], units: Mapping[str, str]) -> dict[str, str | None]:
     """Units by name of the signal, None where nobody says one."""
     given = units_of(chosen, units)
-    told = {name: given.get(name, column.unit) for name, column in chosen.items()}
+    known = {name: given.get(name, column.unit) for name, column in chosen.items()}
     if faults := [
         f"{table.place(chosen[name].header, None)}{unit_fault(unit)}; or tell what is meant, units={{'{name}': …}}, or "
         "choose other columns"
-        for name, unit in told.items()
+        for name, unit in known.items()
         if unit is not None and find_unit(unit) is None
     ]:
         raise faulty(table.path, faults)
-    return told
+    return known
 
 
 def _unit_of_time(table: Table, clock: Column | None, time_unit: str | None) -> str | None:

@@ -95,14 +95,14 @@ class Recording:
                     f"values['{name}']: expected {len(times)} samples, one for each time; found shape {array.shape}"
                 )
             columns |= {name: array} if array.ndim == 1 else {f"{name}[{k}]": row for k, row in enumerate(array.T)}
-        told = units_of(columns, units or {})
+        units = units_of(columns, units or {})
         signals, notes = {}, []
         for name, column in columns.items():
             for row, text in faults_of_values(column):
                 raise ArgumentError(f"values['{name}']{f'[{row}]' * (row is not None)}: {text}")
-            signals[name], remarks = sampled(name, times, column, told.get(name))
+            signals[name], remarks = sampled(name, times, column, units.get(name))
             notes += remarks
-        return Recording(signals, source, (*notes, *note_of_no_unit([name for name in columns if name not in told])))
+        return Recording(signals, source, (*notes, *note_of_no_unit([name for name in columns if name not in units])))
 
     def __getitem__(self, name: str) -> Signal:
         if name not in self.signals:
@@ -196,9 +196,9 @@ def sampled(name: str, t: np.ndarray, values: np.ndarray, unit: str | None) -> t
 
 
 def note_of_no_unit(names: list[str]) -> list[str]:
-    """What is assumed about signals whose unit nobody said; `px[0]`, `px[1]` … are told as `px`."""
-    told = dict.fromkeys(name.partition("[")[0] for name in names)
-    return [f"{', '.join(told)}: no unit is given, taken as SI"] if told else []
+    """What is assumed about signals whose unit nobody said; `px[0]`, `px[1]` … are named `px`."""
+    roots = dict.fromkeys(name.partition("[")[0] for name in names)
+    return [f"{', '.join(roots)}: no unit is given, taken as SI"] if roots else []
 
 
 def units_of(names: Iterable[str], units: Mapping[str, str]) -> dict[str, str]:

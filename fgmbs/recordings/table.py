@@ -11,7 +11,7 @@ from fgmbs.errors import DescriptionError
 from fgmbs.recordings.units import split_header
 
 _MOST_FAULTS = 20
-"""Faults of one file that are told one by one."""
+"""Faults of one file that are reported one by one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Table:
 
 
 def faulty(path: str, faults: Sequence[str]) -> DescriptionError:
-    """The error of a file with these faults, the first of which are told one by one."""
+    """The error of a file with these faults, the first of which are reported one by one."""
     if len(faults) > _MOST_FAULTS:
         faults = [*faults[:_MOST_FAULTS], f"{path}: and {len(faults) - _MOST_FAULTS} more faults"]
     return DescriptionError(list(faults))

@@ -53,7 +53,7 @@ _UNITS = (
     ("s", 60.0, "min, minute, minutes"),
     ("s", 3600.0, "h, hour, hours"),
 )
-"""(SI unit, its multiple, ways to write that), the first of which is told in messages."""
+"""(SI unit, its multiple, ways to write that), the first of which stands in messages."""
 
 
 def _spelled(text: str) -> str:

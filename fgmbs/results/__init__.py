@@ -11,7 +11,6 @@ from fgmbs.results.comparison import with_truth as with_truth
 from fgmbs.results.contents import STATUSES as STATUSES
 from fgmbs.results.dataset import mechanism_of as mechanism_of
 from fgmbs.results.dataset import to_dataset as to_dataset
-from fgmbs.results.doubts import doubts as doubts
 from fgmbs.results.estimates import estimate_report as estimate_report
 from fgmbs.results.estimates import is_estimate as is_estimate
 from fgmbs.results.estimates import sections as sections
@@ -20,3 +19,4 @@ from fgmbs.results.files import load_results as load_results
 from fgmbs.results.files import save as save
 from fgmbs.results.files import write as write
 from fgmbs.results.files import written_whole as written_whole
+from fgmbs.results.warnings import warnings as warnings

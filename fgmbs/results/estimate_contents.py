@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, commands, wandering
+from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, augmented, commands
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
 from fgmbs.results.contents import (
@@ -66,7 +66,7 @@ def _with_std(motion: SmoothedMotion, name: str, axis: str, what: str, units: st
 
 def _forces(motion: SmoothedMotion) -> Contents:
     mechanism, variables, coordinates = motion.mechanism, {}, {}
-    if unknown := wandering(motion.inputs):
+    if unknown := augmented(motion.inputs):
         units = [force_unit(mechanism, force.on) for force in unknown]
         variables |= _with_std(motion, "forces", "force", "unknown forces", all_of(units))
         coordinates |= {"force": list(motion.force_names), "force_unit": ("force", units)}
@@ -186,7 +186,7 @@ def _unit(motion: SmoothedMotion, name: str, row: int) -> str:
     owner, _, key = name.rpartition(".")
     for sensor in motion.sensors:
         if sensor.name == owner:
-            # A gain is of the column's unit, which is not told, per that of the sensor.
+            # A gain is of the column's unit, which is not known, per that of the sensor.
             known = {"delay": "s", "misalignment": "rad", "gain": "", "at": "m"}
             return known[key] if key in known else sensor.units[row]
     return next((_unit_of(motion.mechanism, force) for force in motion.inputs if force.name == owner), "SI")

@@ -8,8 +8,8 @@ import numpy as np
 from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.results.comparison import errors, rmse
 from fgmbs.results.dataset import to_dataset
-from fgmbs.results.doubts import FAR, doubts
 from fgmbs.results.summaries import aligned, mechanism_line
+from fgmbs.results.warnings import FAR, warnings
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _WORDS = ("", "kind", "at t [s]")
 """Headers of columns of words."""
 _FIRST_TIMES = 4
-"""Outliers whose time is told."""
+"""Outliers whose time is reported."""
 _CERTAIN = 1e6
 """How many times less likely a start is that need not be counted: a million."""
 
@@ -41,7 +41,7 @@ def is_estimate(dataset: "xr.Dataset") -> bool:
 
 
 def smoothed_report(motion: SmoothedMotion) -> str:
-    """How an estimate went, how well sensors and model agree, and what should be doubted."""
+    """How an estimate went, how well sensors and model agree, and warnings."""
     return estimate_report(to_dataset(motion))
 
 
@@ -66,7 +66,7 @@ def sections(dataset: "xr.Dataset", seconds: float | None = None) -> list[Sectio
     """The parts of the report that have something to say."""
     made = [
         Section("Estimate", ("", ""), _overview(dataset, seconds)),
-        Section("Doubts", (), [(text,) for text in doubts(dataset)]),
+        Section("Warnings", (), [(text,) for text in warnings(dataset)]),
         Section(
             "Residuals",
             ("group", "kind", "count", "χ²", "expected", "p", "correlation", "white p", "size", "", ""),
@@ -134,7 +134,7 @@ def _groups(dataset: "xr.Dataset") -> list[tuple[str, ...]]:
     for k, name in enumerate(dataset.group.values):
         group = {key: dataset[f"group_{key}"].values[k] for key in ("kind", "count", "found")}
         if group["kind"] != "sensor" and "step_status" in dataset:
-            continue  # see `doubts`
+            continue  # see `warnings`
         number = {
             key: float(dataset[f"group_{key}"][k])
             for key in ("chi2", "dof", "p_value", "correlation", "whiteness", "size")

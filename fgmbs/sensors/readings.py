@@ -61,7 +61,7 @@ def readings(
         seed: Seed of the noise, which is different for sensors of different names; no noise by default.
 
     Raises:
-        ArgumentError: An argument that cannot be meant.
+        ArgumentError: An invalid argument.
     """
     checked_mechanism(mechanism)
     of_type("sensors", sensors, (list, tuple), "sensors as of fgmbs.sensors, in a list")

@@ -79,11 +79,11 @@ class LevenbergMarquardt(IterativeSolver):
     def init_state(self, init_params: Unknowns, graph: Graph) -> LMState:
         """State before the first iteration; evaluates nothing."""
         dtype = init_params.steps.dtype
-        still, inf = graph.still(init_params), jnp.asarray(jnp.inf, dtype)
+        zero, inf = graph.zeros(init_params), jnp.asarray(jnp.inf, dtype)
 
         def shapes():
             look = _look(graph, init_params)
-            return look, METHODS[self.linear](look.system, *still).factor if self.holds_factor else None
+            return look, METHODS[self.linear](look.system, *zero).factor if self.holds_factor else None
 
         look, factor = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(shapes))
         return LMState(
@@ -93,7 +93,7 @@ class LevenbergMarquardt(IterativeSolver):
             trial=init_params,
             point=init_params,
             look=look._replace(cost=inf),
-            gradient=still,
+            gradient=zero,
             factor=factor,
             damping=jnp.asarray(self.damping, dtype),
             growth=jnp.asarray(2.0, dtype),
@@ -179,15 +179,15 @@ class LevenbergMarquardt(IterativeSolver):
     def factorization(self, state: LMState) -> Factorization:
         """The system at the solution, factorized without damping: as the last iteration did, if it had none."""
         system = state.look.system
-        still = _no_diagonal(system, state.damping)
+        zero = _no_diagonal(system, state.damping)
         if state.factor is None:
-            return METHODS[self.linear](system, *still)
+            return METHODS[self.linear](system, *zero)
 
         def anew(system):
-            return METHODS[self.linear](system, *still).factor
+            return METHODS[self.linear](system, *zero).factor
 
         factor = jax.lax.cond(state.damping > 0, anew, lambda _: state.factor, system)
-        return Factorization(Damped(system, *still), factor)
+        return Factorization(Damped(system, *zero), factor)
 
     def optimality_fun(self, params: Unknowns, graph: Graph) -> Unknowns:
         """Gradient of the cost; zero at a solution."""
@@ -225,7 +225,7 @@ def response(graph: Graph, params: Unknowns) -> Callable[[PyTree], Unknowns]:
     By the implicit function theorem: at a solution the gradient g(x, graph) vanishes, H t_x = −(∂g/∂graph) t_graph, H
     the exact Hessian.
     """
-    still, hessian = graph.still(params), graph.hessian(params)
+    zero, hessian = graph.zeros(params), graph.hessian(params)
     free, held = graph.free, jnp.zeros(graph.free.size, bool)
     if free.bounded:
         held = (params.globals <= free.lower) | (params.globals >= free.upper)
@@ -234,18 +234,18 @@ def response(graph: Graph, params: Unknowns) -> Callable[[PyTree], Unknowns]:
 
     def tangent(t_graph):
         _, t_gradient = eqx.filter_jvp(lambda graph: graph.gradient(params), (graph,), (t_graph,))
-        t_gradient = jax.tree.map(lambda x, t: jnp.zeros_like(x) if t is None else t, still, t_gradient)
-        t_held = still.globals
+        t_gradient = jax.tree.map(lambda x, t: jnp.zeros_like(x) if t is None else t, zero, t_gradient)
+        t_held = zero.globals
         if free.bounded:
             # Numbers on their bounds move with these, which the others answer to.
             for bound, t_bound in ((free.lower, t_graph.free.lower), (free.upper, t_graph.free.upper)):
                 t_held = t_held if t_bound is None else jnp.where(params.globals == bound, t_bound, t_held)
-            t_gradient = jax.tree.map(jnp.add, t_gradient, Unknowns(*of_others.matvec(still.steps, t_held)))
+            t_gradient = jax.tree.map(jnp.add, t_gradient, Unknowns(*of_others.matvec(zero.steps, t_held)))
             t_gradient = t_gradient._replace(globals=jnp.where(held, 0.0, t_gradient.globals))
         t_delta = Unknowns(*factorization.solve(-t_gradient.steps, -t_gradient.globals))
         t_delta = t_delta._replace(globals=t_delta.globals + t_held)
         # Where the constraints themselves move, the steps move with them.
-        return eqx.filter_jvp(lambda delta, graph: graph.moved(params, delta), (still, graph), (t_delta, t_graph))[1]
+        return eqx.filter_jvp(lambda delta, graph: graph.moved(params, delta), (zero, graph), (t_delta, t_graph))[1]
 
     return tangent
 
@@ -281,7 +281,7 @@ def _scaled_diagonal(system: LeastSquares, damping: Scalar) -> Unknowns:
 
 def _no_diagonal(system: LeastSquares, damping: Scalar) -> Unknowns:
     del damping
-    return Unknowns(*system.still())
+    return Unknowns(*system.zeros())
 
 
 def _first_true(*cases, default: Status) -> Status:

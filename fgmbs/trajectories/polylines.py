@@ -27,7 +27,7 @@ def polyline(points: Numbers, times: Numbers, law: str = "cubic") -> PiecewisePo
         law: "cubic", "quintic" or "septic".
 
     Raises:
-        ArgumentError: An argument that cannot be meant.
+        ArgumentError: An invalid argument.
     """
     choice("law", law, LAWS)
     points, times = points_and_times(points, times)
@@ -57,7 +57,7 @@ def blended_polyline(points: Numbers, times: Numbers, blend: Numbers, law: str =
         law: "cubic", "quintic" or "septic": what a blend of this degree can keep continuous.
 
     Raises:
-        ArgumentError: An argument that cannot be meant; for a blend that is too long, with how long it may be.
+        ArgumentError: An invalid argument; for a blend that is too long, with how long it may be.
     """
     choice("law", law, LAWS)
     points, times = points_and_times(points, times)

@@ -30,7 +30,7 @@ def spline(points: Numbers, times: Numbers, degree: int = 3, ends: str = "rest")
             m + 1 points.
 
     Raises:
-        ArgumentError: An argument that cannot be meant.
+        ArgumentError: An invalid argument.
     """
     choice("degree", degree, (3, 5, 7))
     choice("ends", ends, ("rest", "natural"))

@@ -132,7 +132,7 @@ def test_moves_and_tangents_are_those_of_each_recording(free_pendulums):
 
     @eqx.filter_jit
     def both(joint, x, delta):
-        still = joint.still(x)
+        zero = joint.zeros(x)
         slope = jax.jvp(lambda e: joint.moved(x, jax.tree.map(lambda d: e * d, delta)), (0.0,), (1.0,))[1]
         alone = []
         for k in range(2):
@@ -140,12 +140,12 @@ def test_moves_and_tangents_are_those_of_each_recording(free_pendulums):
             graph = jax.tree.map(lambda leaf, part=part: part(leaf) if eqx.is_array(leaf) else leaf, joint.each)
             ends = (Unknowns(part(end.steps), end.globals) for end in (x, delta))
             alone.append(graph.moved(*ends).steps)
-        return joint.moved(x, delta), jnp.stack(alone), slope, joint.tangents(x), still
+        return joint.moved(x, delta), jnp.stack(alone), slope, joint.tangents(x), zero
 
-    moved, alone, slope, tangents, still = both(joint, x, delta)
+    moved, alone, slope, tangents, zero = both(joint, x, delta)
     np.testing.assert_allclose(moved.steps, alone, atol=1e-13)
     np.testing.assert_array_equal(moved.globals, x.globals + delta.globals)
-    assert still.steps.shape == delta.steps.shape and not np.any(still.steps)
+    assert zero.steps.shape == delta.steps.shape and not np.any(zero.steps)
     wide = np.concatenate([delta.steps, np.broadcast_to(delta.globals, (*delta.steps.shape[:2], 3))], axis=-1)
     np.testing.assert_allclose(np.einsum("rkxc,rkc->rkx", tangents, wide), slope.steps, atol=1e-12)
 

@@ -124,7 +124,7 @@ def test_a_body_on_the_ground_cannot_be_turned():
     )
 
 
-def test_faults_of_actuators_and_of_what_they_act_on_are_told_at_once():
+def test_faults_of_actuators_and_of_what_they_act_on_are_reported_at_once():
     text = changed("points: [1, 2]", "points: [1, 7]").replace("mass: 4,", "mass: -4,")
     text += "actuators: [{anlge: theta}, {points: [A, B]}, {body: coupler}, {name: y2, coordinate: y1}]\n"
     assert [fault.split(": ")[1] for fault in faults_of(text)] == [

@@ -64,7 +64,7 @@ def test_a_trajectory_makes_it_inverse_dynamics(tmp_path):
     assert (experiment.mechanism, experiment.trajectory) == (str(tmp_path / "a.yaml"), str(tmp_path / "b.csv"))
 
 
-def test_all_faults_of_inverse_dynamics_are_told_at_once():
+def test_all_faults_of_inverse_dynamics_are_reported_at_once():
     keys = ", ".join(InverseExperiment.model_fields)
     assert faults_of("trajectory: 3\ncolumns: theta\ndt: 1e-3\neffort: 2\nsigma: {theta: x}\ncovariance: 1\n") == [
         "run.yaml:1:1: mechanism: expected the path of a mechanism file; found no key 'mechanism'",
@@ -81,7 +81,7 @@ def test_all_faults_of_inverse_dynamics_are_told_at_once():
     )
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_the_file():
+def test_all_faults_are_reported_at_once_in_the_order_of_the_file():
     assert faults_of(
         "dt: heavy\nwindow: 1\ncoordinates: dependend\nwindw: 3\nplots: 1\nstart: {theta: x}\nindependent: q\n"
     ) == [
@@ -120,7 +120,7 @@ def test_a_fault_has_its_place_what_is_expected_and_what_was_found(text, fault):
     assert any(line.startswith(f"run.yaml:{fault}") for line in faults), faults
 
 
-def test_a_file_that_is_no_mapping_is_told(tmp_path):
+def test_a_file_that_is_no_mapping_is_reported(tmp_path):
     assert faults_of("- 1") == ["run.yaml:1:1: expected a mapping of (mechanism, duration, …); found a list of 1"]
     assert "expected YAML; found an error" in faults_of("[1")[0]
     with pytest.raises(DescriptionError, match="none.yaml: expected an experiment file; found: No such file"):
@@ -156,7 +156,7 @@ def test_a_table_of_a_known_motion_is_read_by_column(tmp_path):
         ("", "a.csv: expected a table of a known motion; found nothing"),
     ],
 )
-def test_a_table_that_cannot_be_meant_is_told(tmp_path, text, fault):
+def test_a_table_that_is_invalid_is_reported(tmp_path, text, fault):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(DescriptionError, match=fault):
         read_truth(tmp_path / "a.csv", ("x1", "y1"))

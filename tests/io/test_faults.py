@@ -397,7 +397,7 @@ def test_aliases_that_explode_are_refused():
     )
 
 
-def test_all_faults_of_a_file_are_told_at_once_in_order():
+def test_all_faults_of_a_file_are_reported_at_once_in_order():
     text = FOURBAR.replace("xb: 4.0", "xb: w\n  w: xb").replace("y: 2*L", "y: 2*M").replace("[1, 2]", "[1, 7]")
     text = (
         text.replace("mass: 1.0", "mass: heavy mass")

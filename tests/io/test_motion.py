@@ -111,7 +111,7 @@ def test_a_coordinate_is_taken_by_its_own_name_first(table):
         ("t,theta\n0,1\n1,1", [": expected at least 3 rows of numbers; found 2"]),
     ],
 )
-def test_all_faults_are_told_at_once_with_their_lines(table, text, faults):
+def test_all_faults_are_reported_at_once_with_their_lines(table, text, faults):
     assert faults_of(table(text)) == faults
 
 
@@ -122,12 +122,12 @@ def test_names_that_are_told_can_be_wrong_too(table):
     )
 
 
-def test_a_file_that_is_wrong_all_over_is_told_in_short(table):
+def test_a_file_that_is_wrong_all_over_is_reported_in_short(table):
     faults = faults_of(table("t,theta\n" + "0\n" * 1000))
     assert len(faults) == 21 and faults[-1] == ": and 980 more faults"
 
 
-def test_what_cannot_be_read_is_told(tmp_path):
+def test_what_cannot_be_read_is_reported(tmp_path):
     assert faults_of(tmp_path / "none.csv") == [
         ": expected a table of a desired motion; found: No such file or directory"
     ]

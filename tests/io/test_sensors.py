@@ -75,7 +75,7 @@ def test_a_file_needs_no_inputs(tmp_path):
     assert read(tmp_path, "sensors: [{type: distance, name: d, between: [A, B], sigma: 1}]")[1] == ()
 
 
-def test_all_faults_of_what_is_written_are_told(tmp_path):
+def test_all_faults_of_what_is_written_are_reported(tmp_path):
     text = """\
 sensors:
   - {type: encodr, name: crank, of: theta, sigma: 1}
@@ -115,7 +115,7 @@ sensor: 1
         assert found.startswith(start)
 
 
-def test_all_faults_of_what_is_meant_are_told(tmp_path):
+def test_all_faults_of_what_is_meant_are_reported(tmp_path):
     text = """\
 sensors:
   - {type: encoder, name: crank, of: theta, sigma: -1}

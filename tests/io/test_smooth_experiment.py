@@ -103,7 +103,7 @@ def test_inputs_stand_beside_a_file_of_sensors(configs):
     assert [[force.name for force in forces] for _, forces in described] == [["disturbance"], ["x"]]
 
 
-def test_sensors_that_the_mechanism_has_no_place_for_are_told_with_their_line(configs):
+def test_sensors_that_the_mechanism_has_no_place_for_are_reported_with_their_line(configs):
     text = (
         "mechanism: a\nrecording: b\nsensors:\n- {type: gyroscope, name: g, body: rot, sigma: 1}\n"
         "- {type: position, name: p, point: tip, sigma: -1}\ninputs: [{type: random_walk, on: z}]"
@@ -117,7 +117,7 @@ def test_sensors_that_the_mechanism_has_no_place_for_are_told_with_their_line(co
     assert on.startswith("run.yaml:6:34: inputs[0].on: there is no actuator or coordinate 'z'")
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_the_file():
+def test_all_faults_are_reported_at_once_in_the_order_of_the_file():
     text = (
         "recording: {file: 3, colums: [a], columns: 5}\nsensors: [{type: gyro}, {type: gyroscope, name: g, sigma: x}]\n"
         "weights: aut\nwindow: 1\nstart: 3\nstart_sigma: [1]\nindependent: q\nplot: 1\ninputs: 4\ntruth: 2\ndt: fast\n"
@@ -177,7 +177,7 @@ def test_sensors_are_a_file_or_a_list(sensors):
     assert fault.startswith("3:10: sensors: expected the path of a file of sensors, or a list of sensors; found ")
 
 
-def test_a_missing_file_of_sensors_is_told():
+def test_a_missing_file_of_sensors_is_reported():
     with pytest.raises(DescriptionError, match="c.yaml: expected a file of sensors; found: No such file"):
         parse_experiment(LEAST).sensor_files()
 

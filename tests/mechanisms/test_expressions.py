@@ -208,7 +208,7 @@ def test_long_chains_of_definitions():
     assert resolve(definitions, {})["x0"] == 3000.0
 
 
-def test_cycles_are_told_in_the_order_of_need():
+def test_cycles_are_reported_in_the_order_of_need():
     definitions = {"k": 1.0, "a": "b + k", "b": "2*c", "c": "a"}
     assert find_cycle(definitions) == ("a", "b", "c", "a")
     assert find_cycle({"a": "a"}) == ("a", "a")

@@ -76,7 +76,7 @@ def test_way_from_the_drawing_is_the_same_in_a_batch(crank):
         np.testing.assert_allclose(batch.forces[k], alone.forces, atol=1e-12 * np.abs(alone.forces).max())
 
 
-def test_contradictory_velocities_are_told_by_the_status(crank):
+def test_contradictory_velocities_are_reported_by_the_status(crank):
     """The crank turns by one of the two, which a batch cannot refuse."""
 
     def question(mass):

@@ -222,12 +222,12 @@ def test_a_long_text(file, gap):
         ),
     ],
 )
-def test_all_faults_of_a_text_are_told_with_their_lines(file, text, faults):
+def test_all_faults_of_a_text_are_reported_with_their_lines(file, text, faults):
     assert fault_of(DescriptionError, file(text)) == faults
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_all_faults_of_arrays_are_told_with_their_indices(file, name):
+def test_all_faults_of_arrays_are_reported_with_their_indices(file, name):
     values = {"t": np.array([0, 0.2, 0.1]), "q": np.full(3, np.nan), "v": np.array([1, np.inf, 2])}
     assert fault_of(DescriptionError, file(values, name)) == [
         "FILE: t[2]: expected times that increase; found 0.1 s after 0.2 s",
@@ -236,7 +236,7 @@ def test_all_faults_of_arrays_are_told_with_their_indices(file, name):
     ]
 
 
-def test_an_unknown_unit_in_a_header_is_told_with_those_accepted(file):
+def test_an_unknown_unit_in_a_header_is_reported_with_those_accepted(file):
     (fault,) = fault_of(DescriptionError, file("t,q [degg]\n0,1\n"))
     assert fault.startswith(
         "FILE: column 'q [degg]': expected a unit; found 'degg'; did you mean 'deg'? known units: 1,"
@@ -244,7 +244,7 @@ def test_an_unknown_unit_in_a_header_is_told_with_those_accepted(file):
     assert fault.endswith("min, h; or tell what is meant, units={'q': …}, or choose other columns")
 
 
-def test_a_file_that_is_wrong_all_over_is_told_in_short(file):
+def test_a_file_that_is_wrong_all_over_is_reported_in_short(file):
     faults = fault_of(DescriptionError, file("t,q\n" + "0\n" * 1000))
     assert len(faults) == 21 and faults[-1] == "FILE: and 980 more faults"
 
@@ -289,7 +289,7 @@ def test_an_unknown_unit_that_is_told_is_refused(file):
     assert text.startswith("units['q']: expected a unit; found 'Newton'; ")
 
 
-def test_what_is_no_column_of_an_npz_file_is_told(file):
+def test_what_is_no_column_of_an_npz_file_is_reported(file):
     path = file({"t": T, "dt": 0.1, "q": Q}, "a.npz")
     assert fault_of(ArgumentError, path, columns={"step": "dt"}) == [
         "columns['step']: expected a column of FILE; found 'dt', of shape (), which is not one number for each "
@@ -307,7 +307,7 @@ def test_what_is_no_column_of_an_npz_file_is_told(file):
         ("a.nc", "a netCDF file; found: "),
     ],
 )
-def test_what_cannot_be_read_is_told(tmp_path, name, what):
+def test_what_cannot_be_read_is_reported(tmp_path, name, what):
     if name == "a.parquet":
         pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
     path = tmp_path / name
@@ -322,13 +322,13 @@ def test_a_single_array_is_no_npz_file(tmp_path):
     assert fault_of(DescriptionError, tmp_path / "a.npz")[0].startswith("FILE: expected an npz file of plain arrays; ")
 
 
-def test_a_gzip_file_that_ends_early_is_told(file):
+def test_a_gzip_file_that_ends_early_is_reported(file):
     path = file(f"t,q\n{ROWS}" * 100, "a.csv.gz")
     path.write_bytes(path.read_bytes()[:40])
     assert fault_of(DescriptionError, path)[0].startswith("FILE: expected a table of numbers; found: broken gzip: ")
 
 
-def test_an_unknown_kind_of_file_is_told(tmp_path):
+def test_an_unknown_kind_of_file_is_reported(tmp_path):
     (tmp_path / "a.xlsx").touch()
     assert fault_of(ArgumentError, tmp_path / "a.xlsx") == [
         "path: expected a file .csv, .txt, .tsv, .dat, .npz, .parquet, .pq, .nc, .nc4, .netcdf, of text also with .gz "

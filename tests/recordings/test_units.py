@@ -50,9 +50,9 @@ def test_what_is_no_unit_is_not_guessed(text):
     assert find_unit(text) is None
 
 
-def test_an_unknown_unit_is_told_with_those_accepted():
-    told = unit_fault("degr")
-    assert told.startswith(
+def test_an_unknown_unit_is_reported_with_those_accepted():
+    found = unit_fault("degr")
+    assert found.startswith(
         "expected a unit; found 'degr'; did you mean 'deg'? known units: 1, %, counts, px, rad, mrad, deg,"
     )
     assert unit_fault("days", ("s",)) == "expected a unit; found 'days'; known units: s, ms, us, ns, min, h"

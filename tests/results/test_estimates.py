@@ -1,4 +1,4 @@
-"""Datasets and reports of estimates: what they hold, what they say, and what they doubt."""
+"""Datasets and reports of estimates: what they hold, what they say, and what they warn of."""
 
 import dataclasses
 import json
@@ -100,82 +100,83 @@ def test_known_values_are_compared_with_the_bands(dataset, truth):
 
 @pytest.fixture
 def sound(dataset):
-    """The dataset with nothing to doubt."""
+    """The dataset with nothing to warn of."""
     good = dataset.copy(deep=True)
     good["group_p_value"][:] = 0.5
     good["group_whiteness"][:] = 0.5
     good["forces_std"][:] = 1e-3 * np.ptp(good["forces"].values)
-    assert results.doubts(good) == []
+    assert results.warnings(good) == []
     return good
 
 
-def test_residuals_that_do_not_fit_are_doubted(sound):
+def test_residuals_that_do_not_fit_are_warned_of(sound):
     sound["group_p_value"][:] = 1e-6
     sound["group_chi2"][:] = sound["group_dof"] * np.array([2.0, 0.5, 3.0, 1.05])
-    worse, better, larger = results.doubts(sound)
+    worse, better, larger = results.warnings(sound)
     assert worse.startswith("cam: χ² is 2 times what is expected (p = 1e-06): the sensor is worse than its sigma says")
     assert better.startswith("gyro: χ² is 0.5 times") and "its sigma is larger than its noise" in better
     assert larger.startswith("disturbance: χ² is 3 times") and "the unknown force is larger than its size" in larger
 
 
-def test_residuals_that_hang_together_are_doubted_for_sensors_only(sound):
+def test_residuals_that_are_autocorrelated_are_warned_of_for_sensors_only(sound):
     sound["group_whiteness"][:] = 1e-9
     sound["group_correlation"][:] = [0.4, 0.01, 0.9, 0.9]
-    (doubt,) = results.doubts(sound)
-    assert doubt.startswith("cam: residuals hang together in time (correlation of neighbours 0.40, p = 1e-09)")
+    (warning,) = results.warnings(sound)
+    assert warning.startswith("cam: residuals are autocorrelated (correlation of neighbours 0.40, p = 1e-09)")
 
 
-def test_a_band_as_wide_as_the_range_is_doubted(sound):
+def test_a_band_as_wide_as_the_range_is_warned_of(sound):
     sound["q_std"][:, 1] = 0.3 * np.ptp(sound["q"].values[:, 1])
     sound["dq_std"][:, 0] = np.abs(sound["dq"][:, 0]).max()
-    q, dq = results.doubts(sound)
+    q, dq = results.warnings(sound)
     assert q.startswith("y_tip: hardly observed: its band is ±") and " m where it changes by " in q
     assert dq.startswith("velocity of x_tip: hardly observed: its band is ±")
 
 
-def test_a_coordinate_that_cannot_move_and_a_steady_velocity_are_not_doubted(sound):
+def test_a_coordinate_that_cannot_move_and_a_steady_velocity_bring_no_warning(sound):
     sound["q"][:, 0], sound["q_std"][:, 0] = 1.0, 1e-17
     sound["dq"][:, 0], sound["dq_std"][:, 0] = 3.0, 0.01
-    assert results.doubts(sound) == []
+    assert results.warnings(sound) == []
 
 
-def test_what_the_data_do_not_tell_is_doubted(sound):
+def test_what_the_data_do_not_tell_is_warned_of(sound):
     sound["unknown_std"][1] = 0.099
     sound["group_found"][3], sound["group_dof"][3] = True, 0.01
-    force, bias = results.doubts(sound)
+    force, bias = results.warnings(sound)
     assert bias == "cam.bias[1]: the data say nothing about it; it is what was assumed before"
     assert force.startswith("y_tip: the data show no such force")
 
 
-def test_outliers_are_doubted_where_they_are_many_or_pull(sound):
+def test_outliers_are_warned_of_where_they_are_many_or_pull(sound):
     sound["gyro.weight"][:10] = 0.1
     sound["cam.normalized"][3, 0] = -7.0
-    pull, many = results.doubts(sound)
+    pull, many = results.warnings(sound)
     assert pull == "cam: 1 samples are farther than 5 σ; a robust loss would keep them from pulling"
     assert many.startswith("gyro: 18% of its samples are outliers: its unit, sign, place or clock may be wrong")
 
 
-def test_a_solve_that_failed_and_lost_steps_are_doubted(sound):
+def test_a_solve_that_failed_and_lost_steps_are_warned_of(sound):
     sound["q"][4:] = np.nan
     failed = sound.assign_attrs(status="stalled: no damping gives a step that lowers the cost")
-    doubts = results.doubts(failed)
-    assert doubts[0].startswith("the solve did not end well (stalled: no damping")
-    assert doubts[1] == "57 of 61 steps are no numbers, the first at t = 0.02 s"
+    warnings = results.warnings(failed)
+    assert warnings[0].startswith("the solve did not end well (stalled: no damping")
+    assert warnings[1] == "57 of 61 steps are no numbers, the first at t = 0.02 s"
 
 
-@pytest.mark.parametrize("more, doubted", [(1.5, True), (30.0, False)])
-def test_the_next_best_start_is_told(sound, more, doubted):
+@pytest.mark.parametrize("more, warned", [(1.5, True), (30.0, False)])
+def test_the_next_best_start_is_reported(sound, more, warned):
     two = sound.assign(
         start_cost=("start", [10.0, 10.0 + more]), start_q=(("start", "coordinate"), [[0.7, -0.7], [0.6, 0.8]])
     )
     said = results.estimate_report(two)
-    times = f"{np.exp(1.5):.3g}" if doubted else "more than a million"
+    times = f"{np.exp(1.5):.3g}" if warned else "more than a million"
     line = (
         f"the best of 2 that were followed; the next, at x_tip = 0.6, y_tip = 0.8, costs {more:g} more: {times} times"
     )
     assert line in said
     assert (
-        any("the data hardly tell it from another one, 4.5 times" in doubt for doubt in results.doubts(two)) == doubted
+        any("the data hardly tell it from another one, 4.5 times" in warning for warning in results.warnings(two))
+        == warned
     )
 
 
@@ -188,8 +189,8 @@ def test_steps_that_were_solved_one_by_one_are_counted(estimate, sound):
     # What the last steps of windows differ by is no force.
     several = sound.assign(step_status=dataset["step_status"])
     several["group_p_value"][2:], several["group_chi2"][2:] = 0.0, 1e6
-    (doubt,) = results.doubts(several)
-    assert doubt.startswith("3 of 61 steps did not end well") and doubt.endswith("the first at t = 0.02 s")
+    (warning,) = results.warnings(several)
+    assert warning.startswith("3 of 61 steps did not end well") and warning.endswith("the first at t = 0.02 s")
     assert "disturbance" not in results.estimate_report(several)
 
 

@@ -208,7 +208,7 @@ def test_a_motion_that_nothing_desires_has_forces_only(driven, tmp_path):
     np.testing.assert_array_equal(read["forces"], driven.forces)
 
 
-def test_a_file_that_cannot_be_written_is_told(dataset, tmp_path):
+def test_a_file_that_cannot_be_written_is_reported(dataset, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(fgmbs.ArgumentError, match="cannot write .*file/out.nc.*(Not a directory|File exists)"):
         results.write(dataset, tmp_path / "file" / "out.nc")
@@ -223,7 +223,7 @@ def test_writing_keeps_the_old_file_when_it_fails(tmp_path):
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
-def test_what_is_no_file_of_results_is_told(tmp_path):
+def test_what_is_no_file_of_results_is_reported(tmp_path):
     with pytest.raises(fgmbs.ArgumentError, match="expected a netCDF file of results; found '.*none.nc'"):
         results.load_results(tmp_path / "none.nc")
     (tmp_path / "text.nc").write_text("no netCDF")

@@ -184,7 +184,7 @@ def test_positions_and_joint_forces_are_those_in_space(tmp_path):
     np.testing.assert_allclose(dataset["joint_forces"][:, 0], dataset["reactions"][:, :3], atol=1e-12)
 
 
-def test_constraints_that_move_are_told():
+def test_constraints_that_move_are_reported():
     class Shaken(SphericalPendulum):
         def constraints(self, q, t):
             return super().constraints(q, t).at[0].add(-0.01 * jnp.sin(t))

@@ -73,7 +73,7 @@ class Experiment(Settings):
 
 
 class InverseExperiment(InverseSettings):
-    """An inverse dynamics experiment, told by its key `trajectory`. Paths as in `Experiment`."""
+    """An inverse dynamics experiment, recognised by its key `trajectory`. Paths as in `Experiment`."""
 
     mechanism: str
     """Mechanism file."""
@@ -141,7 +141,7 @@ def _model(data: Mapping[str, Any]) -> type[AnyExperiment]:
 
 
 def _faults(failure: ValidationError, data: Mapping[str, Any]) -> list[Fault]:
-    """What pydantic found; the limits of what is left are checked too, so that all faults are told at once."""
+    """What pydantic found; the limits of what is left are checked too, so that all faults are reported at once."""
     model = _model(data)
     if model is SmoothExperiment:
         return smooth_faults(failure, data)
@@ -162,7 +162,7 @@ def _limits(experiment: AnyExperiment) -> list[Fault]:
 
 
 def limits(settings: Settings) -> list[Fault]:
-    """Values that cannot be meant although they are of the right type."""
+    """Values that are invalid although they are of the right type."""
     dt, duration, found = settings.dt, settings.duration, []
     if not (math.isfinite(dt) and dt > 0):
         found.append(Fault(("dt",), f"expected a positive time step in seconds; found {dt:g}"))
@@ -189,8 +189,8 @@ def _fault(error: Any, model: type[AnyExperiment]) -> Fault:
         "dict_type": f"a mapping from {'actuator' if path[0] == 'effort' else 'coordinate'} names to numbers",
     }.get(kind, error["msg"])
     if kind == "extra_forbidden":
-        told_by = ("trajectory", "recording") if model is Experiment else ()
-        key, keys = str(path[-1]), (*model.model_fields, *told_by)
+        recognised_by = ("trajectory", "recording") if model is Experiment else ()
+        key, keys = str(path[-1]), (*model.model_fields, *recognised_by)
         return Fault(path, f"expected no key '{key}' here{nearest(key, keys, 'keys')}", of_key=True)
     if kind == "missing":
         return Fault(path, f"expected {expected}; found no key '{path[-1]}'")

@@ -120,7 +120,7 @@ class RecordingPart(NamedTuple):
 
 
 class SmoothExperiment(SmoothSettings):
-    """A state estimation, told by its key `recording`. Paths as in `Experiment`."""
+    """A state estimation, recognised by its key `recording`. Paths as in `Experiment`."""
 
     mechanism: str
     """Mechanism file."""
@@ -237,7 +237,7 @@ def _moved(entry: Any, folder: FilePath) -> Any:
 
 
 def smooth_limits(settings: SmoothSettings) -> list[Fault]:
-    """Values that cannot be meant although they are of the right type."""
+    """Values that are invalid although they are of the right type."""
     found = []
     if settings.dt is not None and not (math.isfinite(settings.dt) and settings.dt > 0):
         found.append(Fault(("dt",), f"expected a positive time step in seconds; found {settings.dt:g}"))

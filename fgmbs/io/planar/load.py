@@ -59,7 +59,7 @@ def describe(data: Mapping[str, Any]) -> tuple[MechanismDescription | None, list
     try:
         description = MechanismDescription.model_validate(data)
     except ValidationError as failure:
-        # Check what is left too, so that all faults are told at once.
+        # Check what is left too, so that all faults are reported at once.
         remains, kept = repaired(data, failure)
         try:
             description = MechanismDescription.model_validate(remains)
@@ -77,7 +77,7 @@ def load(path: str | os.PathLike[str]) -> PlanarMechanism:
     """The mechanism of a YAML file.
 
     Raises:
-        DescriptionError: The file cannot be meant; names every fault with its line, key and what is accepted.
+        DescriptionError: The file is invalid; names every fault with its line, key and what is accepted.
     """
     return PlanarMechanism.from_description(read_mechanism(path))
 

@@ -32,7 +32,7 @@ _DECIMAL = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class ExpressionError(FgmbsError, ValueError):
-    """An expression cannot be meant; the text says what was found and what is accepted."""
+    """An expression is invalid; the text says what was found and what is accepted."""
 
 
 def _either(on_floats: Callable[..., float], on_arrays: Callable[..., Number]) -> Callable[..., Number]:

@@ -170,7 +170,7 @@ def point_scope(description: schema.MechanismDescription, values: Values) -> dic
     """Values of the parameters and of the coordinates of all points as drawn.
 
     Raises:
-        ExpressionError: An expression that cannot be meant, or a cycle.
+        ExpressionError: An invalid expression, or a cycle.
     """
     names = resolve(parameter_definitions(description, values), {})
     return names | resolve(point_definitions(description, values), names)
@@ -223,7 +223,7 @@ def numbers(description: schema.MechanismDescription, values: Values) -> dict[st
     """All numbers of a description by name, except functions of the time.
 
     Raises:
-        ExpressionError: An expression that cannot be meant, or a cycle.
+        ExpressionError: An invalid expression, or a cycle.
     """
     names = point_scope(description, values)
     bodies = functools.cache(lambda index: body_scope(description, index, names, values))

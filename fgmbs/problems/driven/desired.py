@@ -73,7 +73,7 @@ def desired_motion(
         argument: What messages call `desired`.
 
     Raises:
-        ArgumentError: Something that cannot be meant.
+        ArgumentError: An invalid argument.
     """
     times = checked_times(t)
     if not isinstance(desired, Mapping) or not desired:

@@ -112,7 +112,7 @@ def hybrid_dynamics(
         progress: Called with (steps done, steps in all) from time to time.
 
     Raises:
-        ArgumentError: An argument cannot be meant.
+        ArgumentError: An argument is invalid.
         AssemblyError: The mechanism cannot be assembled with the first sample.
         SolveError: The motion is out of reach or impossible with these motors, or a solve failed; its `result` holds
             what was reached.
@@ -149,7 +149,7 @@ def prepare_hybrid_dynamics(
     """The problem that `hybrid_dynamics` solves, as a pytree, for `solve` and `finish`; arguments as there.
 
     Raises:
-        ArgumentError: An argument cannot be meant.
+        ArgumentError: An argument is invalid.
         AssemblyError: The mechanism cannot be assembled as drawn.
     """
     if not motion and not forces:

@@ -82,7 +82,7 @@ def inverse_dynamics(
         throw: Raise an error if the motion cannot be made; otherwise leave it to `status`.
 
     Raises:
-        ArgumentError: An argument cannot be meant.
+        ArgumentError: An argument is invalid.
         AssemblyError: The mechanism cannot be assembled with the first sample.
         SolveError: The motion is out of reach, or impossible with these motors; its `result` holds what was reached.
     """
@@ -107,7 +107,7 @@ def prepare_inverse_dynamics(
     """The problem that `inverse_dynamics` solves, as a pytree, for `solve` and `finish`; arguments as there.
 
     Raises:
-        ArgumentError: An argument cannot be meant.
+        ArgumentError: An argument is invalid.
         AssemblyError: The mechanism cannot be assembled.
     """
     if tracking not in ("exact", "weighted"):

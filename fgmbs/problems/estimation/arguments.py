@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError, AssemblyError
-from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, commands, wandering
+from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, augmented, commands
 from fgmbs.kinematics import assemble, velocities
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kinematics.names import finite_number, given_arrays, listed, velocity_index
@@ -137,7 +137,7 @@ def checked_start(
         raise ArgumentError(
             f"start_sigma: expected two positive numbers, of the coordinates and of their velocities; found {sigma!r}"
         )
-    forces = [force.size if isinstance(force, GaussMarkov) else force.sigma0 for force in wandering(inputs)]
+    forces = [force.size if isinstance(force, GaussMarkov) else force.sigma0 for force in augmented(inputs)]
     local = jnp.concatenate(
         [jnp.full(dof, float(sigma[0])), jnp.full(dof, float(sigma[1])), *map(jnp.atleast_1d, forces)]
     )

@@ -21,9 +21,9 @@ from fgmbs.inputs import (
     GaussMarkov,
     RandomWalk,
     WhiteNoise,
+    augmented,
     commands,
     gains_of,
-    wandering,
 )
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.linear import Marginals
@@ -86,9 +86,9 @@ class EstimationModel(eqx.Module):
     """How a step follows from the one before."""
 
     @property
-    def wandering(self) -> tuple[RandomWalk | GaussMarkov, ...]:
+    def augmented(self) -> tuple[RandomWalk | GaussMarkov, ...]:
         """Inputs that are part of x."""
-        return wandering(self.inputs)
+        return augmented(self.inputs)
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -103,7 +103,7 @@ class EstimationModel(eqx.Module):
     @property
     def sizes(self) -> tuple[tuple[str, int], ...]:
         """Variables of a step."""
-        return (("q", self.mechanism.n), ("dq", self.mechanism.nv), ("u", len(self.wandering)))
+        return (("q", self.mechanism.n), ("dq", self.mechanism.nv), ("u", len(self.augmented)))
 
     @property
     def shared(self) -> dict[str, AbstractSensor | AbstractInput]:
@@ -141,10 +141,10 @@ class EstimationModel(eqx.Module):
     def forcing(self) -> Forcing:
         decay = [
             jnp.exp(-self.dt / force.time_constant) if isinstance(force, GaussMarkov) else 1.0
-            for force in self.wandering
+            for force in self.augmented
         ]
         return Forcing(
-            tuple(force.on for force in self.wandering),
+            tuple(force.on for force in self.augmented),
             tuple(force.on for force in self.commands),
             jnp.asarray(decay, dtype=float) if decay else jnp.zeros(0),
             gains_of(self.inputs, {}),
@@ -155,7 +155,7 @@ class EstimationModel(eqx.Module):
         """Square root of the spectral density of the rate of each unknown force [N/√s, N·m/√s]."""
         rates = [
             force.size * jnp.sqrt(2 / force.time_constant) if isinstance(force, GaussMarkov) else force.size
-            for force in self.wandering
+            for force in self.augmented
         ]
         return jnp.stack(rates) if rates else jnp.zeros(0)
 
@@ -213,12 +213,12 @@ class EstimationModel(eqx.Module):
     def blank_rows(self, x: Float[Array, " nx"], data: StepData) -> Rows:
         """Rows of a step that goes on from none."""
         B = self.chart.selection(self.mechanism, x[: self.mechanism.n], data.times)
-        size = 2 * B.shape[0] + len(self.wandering)
+        size = 2 * B.shape[0] + len(self.augmented)
         return self.rows_with(x, data, jnp.zeros_like(B), B, jnp.zeros((size, size), B.dtype))
 
     def rows_with(self, x: Float[Array, " nx"], data: StepData, T: Array, B: Array, W: Array) -> Rows:
         """Rows of a step with these (T, B, whitening matrix)."""
-        C = self.chart.widened(B, len(self.wandering))
+        C = self.chart.widened(B, len(self.augmented))
         varying = [((T, data.commands), data.linked * W), ((C, data.prior), data.prior_weights)]
         for samples in data.samples:
             varying.append(((samples.values, samples.fractions, data.commands), samples.mask.ravel()))
@@ -237,7 +237,7 @@ class EstimationModel(eqx.Module):
             elif isinstance(force, WhiteNoise):
                 g = force.size * (B @ P @ force_directions(mechanism, q, t, (force.on,)))
                 white = white + g @ g.T
-        g = self.rates() * (B @ P @ force_directions(mechanism, q, t, tuple(force.on for force in self.wandering)))
+        g = self.rates() * (B @ P @ force_directions(mechanism, q, t, tuple(force.on for force in self.augmented)))
         wander = g @ g.T
         # Every direction needs some noise; measured against the mobility, the least is the same in all of them.
         mean = jnp.trace(white + dt**2 / 12 * wander) / jnp.trace(mobility)
@@ -246,7 +246,7 @@ class EstimationModel(eqx.Module):
             force.size * jnp.sqrt(-jnp.expm1(-2 * dt / force.time_constant))
             if isinstance(force, GaussMarkov)
             else force.size * jnp.sqrt(dt)
-            for force in self.wandering
+            for force in self.augmented
         ]
         noise = self.transition.noise(white, wander, dt)
         W = jax.scipy.linalg.block_diag(

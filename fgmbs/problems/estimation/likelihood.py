@@ -60,7 +60,7 @@ def evidence(graph: TimeGraph | JointGraph, look: Look, factorization: Factoriza
         factorization: Of the system that was seen.
     """
     logs, rows = _normalizations(graph, look)
-    size = sum(leaf.size for leaf in look.system.still())
+    size = sum(leaf.size for leaf in look.system.zeros())
     constant = 0.5 * math.log(2 * math.pi) * (size - rows)
     return logs + constant - look.cost - 0.5 * factorization.log_determinant()
 

@@ -171,23 +171,25 @@ class SizeSearch(NamedTuple):
 
     def information(self) -> Float[Array, "k k"]:
         """Of the logarithms: second derivatives of minus the logarithm of the likelihood, priors included."""
-        bent = (self.slopes[1::2] - self.slopes[2::2]) / (2 * _PROBE)
-        return (bent + bent.T) / 2
+        curvature = (self.slopes[1::2] - self.slopes[2::2]) / (2 * _PROBE)
+        return (curvature + curvature.T) / 2
 
     def covariance(self) -> Float[Array, "k k"]:
         """Of the logarithms; infinite variances of those that the data do not tell."""
         information = self.information()
-        told = jnp.all(jnp.linalg.eigvalsh(information) > 0)
+        determined = jnp.all(jnp.linalg.eigvalsh(information) > 0)
         unknown = jnp.diag(jnp.full(information.shape[0], jnp.inf))
-        return jnp.where(told, jnp.linalg.inv(jnp.where(told, information, jnp.eye(*information.shape))), unknown)
+        return jnp.where(
+            determined, jnp.linalg.inv(jnp.where(determined, information, jnp.eye(*information.shape))), unknown
+        )
 
     def correction(self, free: Free, slope: Float[Array, " k"]) -> Float[Array, " k"]:
         """A step of Newton's method from where the slope is this; nothing where that is far."""
         held, information = self.held(free), self.information()
         information = jnp.where(held[:, None] | held, jnp.eye(held.size), information)
-        told = jnp.all(jnp.linalg.eigvalsh(information) > 0)
-        information = jnp.where(told, information, jnp.eye(held.size))
-        step = -jnp.linalg.solve(information, jnp.where(held | ~told, 0.0, slope))
+        determined = jnp.all(jnp.linalg.eigvalsh(information) > 0)
+        information = jnp.where(determined, information, jnp.eye(held.size))
+        step = -jnp.linalg.solve(information, jnp.where(held | ~determined, 0.0, slope))
         return jnp.where(jnp.max(jnp.abs(step), initial=0.0) < _NEAR, step, 0.0)
 
     def notes(self, free: Free) -> tuple[str, ...]:
@@ -223,8 +225,8 @@ def slope(free: Free, logs, chi2, dof, order) -> Float[Array, " k"]:
 
 def _asked(free: Free, logs, chi2, dof, order) -> Float[Array, " k"]:
     """Change of the logarithms at which `slope` vanishes if χ² goes as exp(−order · change)."""
-    told = (dof > _NOTHING) & (chi2 > 0)
-    chi2, dof = jnp.where(told, chi2, 1.0), jnp.where(told, dof, 1.0)
+    determined = (dof > _NOTHING) & (chi2 > 0)
+    chi2, dof = jnp.where(determined, chi2, 1.0), jnp.where(determined, dof, 1.0)
 
     def newton(_, change):
         left = chi2 * jnp.exp(-order * change)
@@ -234,4 +236,4 @@ def _asked(free: Free, logs, chi2, dof, order) -> Float[Array, " k"]:
     # Without a prior this is the answer; with one, it and the answer to the prior alone have the answer between them.
     step = jnp.log(chi2 / dof) / order
     below = jnp.where(jnp.isfinite(free.sigma), jnp.minimum(step, free.value - logs), step)
-    return jnp.where(told, jax.lax.fori_loop(0, _NEWTON, newton, below), 0.0)
+    return jnp.where(determined, jax.lax.fori_loop(0, _NEWTON, newton, below), 0.0)

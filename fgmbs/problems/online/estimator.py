@@ -143,7 +143,7 @@ class OnlineEstimator:
     @property
     def force_names(self) -> tuple[str, ...]:
         """Names of the unknown forces with a memory, in their order."""
-        return tuple(force.name for force in self.model.wandering)
+        return tuple(force.name for force in self.model.augmented)
 
     @property
     def unknown_names(self) -> tuple[str, ...]:
@@ -268,7 +268,7 @@ def online(
             takes less time.
 
     Raises:
-        ArgumentError: An argument cannot be meant, or a size of noise is missing.
+        ArgumentError: An argument is invalid, or a size of noise is missing.
         AssemblyError: The mechanism cannot move.
     """
     if not (math.isfinite(finite_number(dt, "dt")) and dt > 0):

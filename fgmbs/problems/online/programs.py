@@ -38,7 +38,7 @@ class Programs:
         """(a state, parts of an estimate)."""
         model: EstimationModel = unflat(self.pattern, numbers)
         state = self._first(model, jnp.zeros(model.step_size), jnp.ones(()), jnp.zeros(()), jnp.zeros(()))
-        n, nv, nu, nl, W = model.mechanism.n, model.mechanism.nv, len(model.wandering), model.columns, self.window
+        n, nv, nu, nl, W = model.mechanism.n, model.mechanism.nv, len(model.augmented), model.columns, self.window
         shapes = dict(t=(), q=(n,), dq=(nv,), ddq=(nv,), forces=(nu,), q_std=(n,), dq_std=(nv,), ddq_std=(nv,))
         shapes |= dict(forces_std=(nu,), steps=(W, model.step_size), unknowns=model.free.value.shape)
         shapes |= dict(status=(), unused=()) | (dict(covariances=(W, nl, nl)) if self.covariances else {})

@@ -75,7 +75,7 @@ def prepare_simulate(
     """The problem that `simulate` solves, as a pytree, for `solve` and `finish`; arguments as there.
 
     Raises:
-        ArgumentError: An argument cannot be meant.
+        ArgumentError: An argument is invalid.
         AssemblyError: The mechanism has no degree of freedom that could be independent.
     """
     dt, duration = finite_number(dt, "dt"), finite_number(duration, "duration")
@@ -143,8 +143,8 @@ def refuse_rigid(mechanism: AbstractMechanism, q) -> None:
     if mechanism.dof > 0:
         return
     # A constraint that moves does so at one of a few unrelated times.
-    still = jnp.zeros(mechanism.nv, q.dtype)
-    rates = [mechanism.constraint_rate(q, still, jnp.asarray(t)) for t in (0.0, 0.1234, 1.0)]
+    zero = jnp.zeros(mechanism.nv, q.dtype)
+    rates = [mechanism.constraint_rate(q, zero, jnp.asarray(t)) for t in (0.0, 0.1234, 1.0)]
     if not np.any(np.abs(np.asarray(rates)) > 0):
         raise AssemblyError(
             f"the mechanism has no degree of freedom: {mechanism.n} coordinates, {mechanism.m} constraint rows; "

@@ -93,7 +93,7 @@ def at_once(advance: Advance, state: PyTree, steps: int, *first: PyTree) -> tupl
 
 
 class InChunks(NamedTuple):
-    """Steps in chunks: between them progress is told, and Ctrl-C ends them."""
+    """Steps in chunks: between them progress is reported, and Ctrl-C ends them."""
 
     progress: Callable[[int, int], None] | None
     """Called with (steps done, steps in all)."""

@@ -218,13 +218,13 @@ def _result(problem: SimulationProblem, marched: Marched, steps, rows, status, i
         plan = dataclasses.replace(plan, batch=False)
     if plan.batch or plan.covariance:
         marched, covariance = _as_a_whole(plan, mechanism, dt, marched, steps, rows)
-    program = partial(_told, plan.form, plan.chart, mechanism, dt, status)
-    told, status = by_step(program, np.arange(marched.iterations.shape[0]), marched)
+    program = partial(_observed, plan.form, plan.chart, mechanism, dt, status)
+    observed, status = by_step(program, np.arange(marched.iterations.shape[0]), marched)
     return Simulation(
         mechanism=known(mechanism).bare(),
         coordinates=plan.form,
         integrator=type(plan.rule).__name__,
-        **told,
+        **observed,
         covariance=covariance,
         status=status,
     )
@@ -260,22 +260,24 @@ def _as_a_whole(plan: Plan, mechanism, dt, marched: Marched, steps, rows):
 
 
 def _lowered(problem: SimulationProblem, q, dq, status: Status) -> Any:
-    """The program that tells of the steps, before there are any."""
+    """The program of what is reported of the steps, before there are any."""
     plan, size = problem.plan, padded(problem.num_steps)
     step = Marched(Step(q, dq, dq), np.zeros((), int), status)
     rows = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (size, *np.shape(leaf))), step)
-    return _told.lower(plan.form, plan.chart, problem.mechanism, problem.dt, status, np.arange(size), rows)
+    return _observed.lower(plan.form, plan.chart, problem.mechanism, problem.dt, status, np.arange(size), rows)
 
 
 @eqx.filter_jit
-def _told(form: str, chart: MotionChart, mechanism, dt, status, numbers, marched: Marched):
-    """(What is told of every step, by field name of `Simulation`; how it all ended)."""
+def _observed(form: str, chart: MotionChart, mechanism, dt, status, numbers, marched: Marched):
+    """(What is reported of every step, by field name of `Simulation`; how it all ended)."""
     mechanism, t = prepared(mechanism), numbers * dt
     (q, dq, ddq), iterations, step_status = marched
     z = independent = None
     if form == "independent":
         B = jax.vmap(lambda q, t: chart.selection(mechanism, q, t))(q, t)
         z, independent = jnp.einsum("kij,kj->ki", B, q), jnp.argmax(B, axis=-1)
-    told = dict(t=t, q=q, dq=dq, ddq=ddq, z=z, independent=independent, iterations=iterations, step_status=step_status)
+    observed = dict(
+        t=t, q=q, dq=dq, ddq=ddq, z=z, independent=independent, iterations=iterations, step_status=step_status
+    )
     overall = Status.where(status == Status.converged, worst(step_status), status)
-    return told | observe(mechanism, t, q, dq), overall
+    return observed | observe(mechanism, t, q, dq), overall

@@ -11,7 +11,7 @@ from fgmbs.arguments import of_type
 from fgmbs.compiled.buckets import padded
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
-from fgmbs.inputs import AbstractInput, wandering
+from fgmbs.inputs import AbstractInput, augmented
 from fgmbs.inputs import commands as commands_of
 from fgmbs.losses import left_of_normal
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
@@ -49,7 +49,7 @@ def prepare_smooth(
     """The problem that `smooth` solves, as a pytree, for `solve` and `finish`.
 
     Raises:
-        ArgumentError: An argument cannot be meant, or a recording lacks a signal.
+        ArgumentError: An argument is invalid, or a recording lacks a signal.
         AssemblyError: The start cannot be assembled.
     """
     checked_mechanism(mechanism)
@@ -79,7 +79,7 @@ def prepare_smooth(
     rooms = [max(steps * room, *(len(parts[k].stamps) for parts in channels)) for k, room in enumerate(slots)]
     none_given = any(begin.x is None for begin in starts)
     poses = np.stack(candidate_poses(mechanism)) if none_given else np.zeros((1, mechanism.n))
-    rest = np.zeros((len(poses), mechanism.nv + len(wandering(inputs))))
+    rest = np.zeros((len(poses), mechanism.nv + len(augmented(inputs))))
     candidates = jax.device_put(np.concatenate([poses, rest], axis=1))
 
     def data(one: Recording, grid: grids.Grid, parts, begin: Start) -> RecordingData:

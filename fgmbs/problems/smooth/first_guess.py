@@ -120,8 +120,8 @@ def _foreseen(model: EstimationModel, x: Float[Array, " nx"], t: Scalar, command
         v, a = there[1], model.forcing.motion(mechanism, *there, t + share * dt, u, c)[0]
         return (v, a), jax.tree.map(lambda sum, rate: sum + weights[k] * rate, total, (v, a))
 
-    still = jnp.zeros_like(dq), jnp.zeros_like(dq)
-    _, (v, a) = jax.lax.fori_loop(0, len(_STAGES[0]), stage, (still, still))
+    zero = jnp.zeros_like(dq), jnp.zeros_like(dq)
+    _, (v, a) = jax.lax.fori_loop(0, len(_STAGES[0]), stage, (zero, zero))
     return jnp.concatenate([mechanism.retract(q, dt * v), dq + dt * a, model.forcing.decay * u])
 
 
@@ -141,7 +141,7 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
     linked, lost = (data.linked != 0) & found, (data.linked != 0) & ~found
     y = jnp.where(linked, y, before.x)
     T, B, W = model.process(y, t)
-    F = jnp.where(linked, model.chart.widened(B, len(model.wandering)) @ F, 0.0)
+    F = jnp.where(linked, model.chart.widened(B, len(model.augmented)) @ F, 0.0)
     W = jnp.where(linked, W, 0.0)
     rows = model.rows_with(y, data, T, B, W)
     sensors = model.measurements(rows)
@@ -200,9 +200,9 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
         looks = search.looks + 1
         return _Search(best, change, looks, over | (looks >= _PASSES))
 
-    still, wide = jnp.zeros(2 * k + p), jnp.zeros((2 * k + p, 2 * k + p))
-    blank = _Look(still, before.x, before.E, wide, still, before.cost)
-    search = _Search(blank, still, jnp.asarray(0), jnp.asarray(False))
+    zero, wide = jnp.zeros(2 * k + p), jnp.zeros((2 * k + p, 2 * k + p))
+    blank = _Look(zero, before.x, before.E, wide, zero, before.cost)
+    search = _Search(blank, zero, jnp.asarray(0), jnp.asarray(False))
     best = jax.lax.while_loop(lambda search: ~search.done, advance, search).best
     # The step before is eliminated: its columns are the first.
     R = jnp.concatenate([best.R[k:, k + p :], best.R[k:, k : k + p]], axis=1)

@@ -130,7 +130,7 @@ class SmoothingProblem(eqx.Module):
 
         def of_one(problem):
             model, t = problem.model(problem.sizes.value, nominal_delays(problem.sensors)), problem.recording.start
-            still = jnp.zeros(model.local_size)
-            return jax.vmap(lambda x: model.chart.move(model.mechanism, x, still, t))(problem.recording.starts)
+            zero = jnp.zeros(model.local_size)
+            return jax.vmap(lambda x: model.chart.move(model.mechanism, x, zero, t))(problem.recording.starts)
 
         return self.each(of_one)

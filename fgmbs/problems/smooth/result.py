@@ -1,4 +1,4 @@
-"""An estimate in words: names, units, what is to be told of its residuals."""
+"""An estimate in words: names, units, statistics of its residuals."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,12 @@ from scipy import special
 
 from fgmbs.errors import ArgumentError
 from fgmbs.graph.time_graph import rebuilt
-from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise, gains_of, wandering
+from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise, augmented, gains_of
 from fgmbs.kinematics.names import listed
 from fgmbs.losses import AbstractLoss, left_of_normal
-from fgmbs.problems.estimation.account import FactorRows, Survey
 from fgmbs.problems.estimation.graph import SENSORS
 from fgmbs.problems.estimation.noise_sizes import with_sizes
+from fgmbs.problems.estimation.posterior import FactorRows, Survey
 from fgmbs.problems.estimation.unknowns import checked_findable
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import Solution
@@ -33,19 +33,19 @@ def _finish(
     problem: SmoothingProblem, solution: Solution, *, notes: Sequence[str] = (), throw: bool = True
 ) -> SmoothedMotion:
     checked_observable(problem, solution)
-    result = told(problem, solution, notes)
+    result = smoothed_motion(problem, solution, notes)
     if throw:
         result.check()
     return result
 
 
-def told(problem: SmoothingProblem, solution: Solution, notes: Sequence[str]) -> SmoothedMotion:
+def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequence[str]) -> SmoothedMotion:
     """The solution with names and statistics, whatever it is worth.
 
     Args:
         problem: What was solved.
         solution: Its solution, of numbers.
-        notes: What else is to be told.
+        notes: Further remarks for the report.
     """
     at, seen = solution.at, solution.survey
     n, nv = problem.mechanism.n, problem.mechanism.nv
@@ -58,7 +58,7 @@ def told(problem: SmoothingProblem, solution: Solution, notes: Sequence[str]) ->
 
     theta, free, sizes = solution.x.globals, problem.free, problem.sizes
     q, dq, forces = np.split(together(solution.x.steps), [n, n + nv], axis=1)
-    account = jax.tree.map(together, solution.account)
+    derived = jax.tree.map(together, solution.derived)
     free_std = free.deviations(theta, _deviations(seen.marginals.globals))
     sizes_std = sizes.deviations(solution.sizes, _deviations(solution.sizes_covariance))
     found = sizes.named(sizes.values(solution.sizes))
@@ -79,14 +79,14 @@ def told(problem: SmoothingProblem, solution: Solution, notes: Sequence[str]) ->
                 recording=np.repeat(np.arange(len(counts)), counts),
                 q=q,
                 dq=dq,
-                ddq=account.ddq,
-                multipliers=account.lambda_,
+                ddq=derived.ddq,
+                multipliers=derived.lambda_,
                 forces=forces,
                 commands=np.asarray(gains) * together(solution.data.commands)[:, 1],
-                tangents=account.tangents,
-                local_covariance=account.covariance,
-                ddq_std=account.ddq_std,
-                multipliers_std=account.lambda_std,
+                tangents=derived.tangents,
+                local_covariance=derived.covariance,
+                ddq_std=derived.ddq_std,
+                multipliers_std=derived.lambda_std,
             )
         ),
         unknowns=unknowns,
@@ -154,7 +154,7 @@ def _groups(
         size = float(white[0].size) if len(white) == 1 else float("nan")
         part = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
         made.append(_group(name, "force", part, 2 * dof, size, any(force.name in found for force in white)))
-    for k, force in enumerate(wandering(inputs)):
+    for k, force in enumerate(augmented(inputs)):
         part = FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves))
         made.append(_group(force.name, "force", part, 1, float(force.size), force.name in found))
     return tuple(made)

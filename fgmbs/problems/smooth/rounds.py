@@ -13,13 +13,13 @@ from fgmbs.compiled.ahead import like
 from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.errors import Status
 from fgmbs.graph.time_graph import Look, Unknowns
-from fgmbs.inputs import Disturbance, WhiteNoise, wandering
-from fgmbs.problems.estimation.account import Account, FactorRows, Survey, account, survey, totals
+from fgmbs.inputs import Disturbance, WhiteNoise, augmented
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.first_state import Attempts, best_start
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
 from fgmbs.problems.estimation.likelihood import settled
 from fgmbs.problems.estimation.noise_sizes import SizeSearch, slope
+from fgmbs.problems.estimation.posterior import Derived, FactorRows, Survey, derived, survey, totals
 from fgmbs.problems.smooth.first_guess import follow
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.solving import solve
@@ -224,7 +224,7 @@ def _of_sizes(problem: SmoothingProblem, seen: Survey) -> tuple[Array, Array, np
     for sensor, rows, passed in zip(problem.sensors, read, problem.passed, strict=True):
         chi2, dof = totals(rows, sensor.rows)
         found[sensor.name] = chi2 / passed, dof, 2.0
-    dof, memory = problem.chart.dof, wandering(problem.inputs)
+    dof, memory = problem.chart.dof, augmented(problem.inputs)
     for force in problem.inputs:
         if isinstance(force, Disturbance | WhiteNoise):
             white = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
@@ -250,7 +250,7 @@ class Solution(eqx.Module):
     sizes_covariance: Float[Array, "k k"]
     """… and their covariance."""
     survey: Survey
-    account: Account
+    derived: Derived
     data: StepData
     """What was recorded, as it was used in the end."""
     at: SmoothingState
@@ -272,10 +272,10 @@ def _solve(problem: SmoothingProblem) -> Solution:
 
 @eqx.filter_jit
 def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> Solution:
-    """What is told of an estimate."""
+    """The solution, with everything that follows from it."""
     model, data = _model_and_data(problem, at)
-    told = account(model, at.x, data, model.covariances(seen.marginals))
-    return Solution(at.x, at.search.logs, at.search.covariance(), seen, told, data, _blind(at))
+    values = derived(model, at.x, data, model.covariances(seen.marginals))
+    return Solution(at.x, at.search.logs, at.search.covariance(), seen, values, data, _blind(at))
 
 
 def lowered_rounds(problem: SmoothingProblem) -> Iterator[Any]:
@@ -289,13 +289,13 @@ def lowered_rounds(problem: SmoothingProblem) -> Iterator[Any]:
 
 @eqx.filter_jit
 def followed(problem: SmoothingProblem, first: Float[Array, " nx"], x: Unknowns, covariance: Array) -> Solution:
-    """What is told of steps that were found in another way, with these covariances of their local coordinates."""
+    """The solution of steps that were found in another way, with these covariances of their local coordinates."""
     at = _at(problem, x, first, x.steps[-1])
     model, data = _model_and_data(problem, at)
     graph = model.graph(x, data)
     seen = survey(graph, x, graph.look(x))._replace(log_likelihood=jnp.full((), jnp.nan))
-    told = account(model, x, data, covariance)
-    return Solution(x, at.search.logs, at.search.covariance(), seen, told, data, at)
+    values = derived(model, x, data, covariance)
+    return Solution(x, at.search.logs, at.search.covariance(), seen, values, data, at)
 
 
 @eqx.filter_custom_jvp
@@ -342,9 +342,9 @@ def _solved_jvp(primals, tangents):
         t_logs = -jnp.linalg.solve(bend, jnp.where(held, 0.0, t_slopes))
     of_motion = lambda problem, logs: motion(problem, logs)[0]
     _, (t_x, t_look, t_first) = eqx.filter_jvp(of_motion, (problem, logs), (t_problem, t_logs))
-    still = jax.tree.map(lambda leaf: None, at)
-    t_search = still.search._replace(logs=t_logs)
-    t_at = eqx.tree_at(_moving, still, (t_x, t_look, t_first, t_search), is_leaf=lambda leaf: leaf is None)
+    zero = jax.tree.map(lambda leaf: None, at)
+    t_search = zero.search._replace(logs=t_logs)
+    t_at = eqx.tree_at(_moving, zero, (t_x, t_look, t_first, t_search), is_leaf=lambda leaf: leaf is None)
     return at, t_at
 
 

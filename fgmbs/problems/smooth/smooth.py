@@ -22,7 +22,7 @@ from fgmbs.problems.simulation.result import worst
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
 from fgmbs.problems.smooth.lagged import advanced, lagged
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.result import told
+from fgmbs.problems.smooth.result import smoothed_motion
 from fgmbs.problems.smooth.rounds import (
     Solution,
     begun,
@@ -91,7 +91,7 @@ def smooth(
         progress: Called with (what is being done, round, cost) from time to time.
 
     Raises:
-        ArgumentError: An argument cannot be meant, a recording lacks a signal, no sensor sees the motion, or nothing
+        ArgumentError: An argument is invalid, a recording lacks a signal, no sensor sees the motion, or nothing
             tells an unknown number.
         AssemblyError: The start cannot be assembled.
         SolveError: The solve failed; its `result` holds the best that was reached.
@@ -123,7 +123,7 @@ def _solve(problem: SmoothingProblem, tell: Progress, notes: Sequence[str]) -> S
                 at = resized(problem, at, surveyed(problem, at))
             round += 1
     except KeyboardInterrupt:
-        result = told(problem, concluded(problem, at, surveyed(problem, at)), notes)
+        result = smoothed_motion(problem, concluded(problem, at, surveyed(problem, at)), notes)
         raise Interrupted(f"interrupted after {int(at.iterations)} iterations", result) from None
     return concluded(problem, at, surveyed(problem, at))
 
@@ -160,5 +160,5 @@ def _follow(problem: SmoothingProblem, window: int, tell: Progress, notes: Seque
     if best is not None:
         solution = eqx.tree_at(lambda s: (s.at.best, s.at.margins), solution, (best.best, best.margins))
     if interrupted:
-        raise Interrupted(f"interrupted after {T} steps", told(problem, solution, notes)) from None
+        raise Interrupted(f"interrupted after {T} steps", smoothed_motion(problem, solution, notes)) from None
     return solution

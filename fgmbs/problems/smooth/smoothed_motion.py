@@ -14,7 +14,7 @@ from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError, Status
 from fgmbs.graph.time_graph import rebuilt
-from fgmbs.inputs import AbstractInput, commands, gains_of, wandering
+from fgmbs.inputs import AbstractInput, augmented, commands, gains_of
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.graph import moves
 from fgmbs.problems.motion import AbstractMotion
@@ -45,7 +45,7 @@ class Group:
     correlation: float
     """Correlation of neighbouring residuals; nan for fewer than ten."""
     whiteness: float
-    """p-value of Ljung and Box over ten lags: small if residuals hang together in time."""
+    """p-value of Ljung and Box over ten lags: small if residuals are autocorrelated."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class SmoothedMotion(AbstractMotion):
     """[m, rad]"""
     dq: Float[Array, "steps nv"]
     ddq: Float[Array, "steps nv"]
-    """Accelerations by the mechanism, known and wandering forces; white forces have no value at an instant."""
+    """Accelerations by the mechanism, known and augmented forces; white forces have no value at an instant."""
     multipliers: Float[Array, "steps m"]
     """Multipliers λ of the constraints."""
     forces: Float[Array, "steps nu"]
@@ -145,7 +145,7 @@ class SmoothedMotion(AbstractMotion):
     @property
     def force_names(self) -> tuple[str, ...]:
         """Names of `forces`."""
-        return tuple(force.name for force in wandering(self.inputs))
+        return tuple(force.name for force in augmented(self.inputs))
 
     @property
     def command_names(self) -> tuple[str, ...]:
@@ -156,7 +156,7 @@ class SmoothedMotion(AbstractMotion):
     def applied_forces(self) -> dict[str, Float[Array, " steps"]]:
         """Total estimated and known force by the actuator or velocity it acts on [N, N·m]."""
         total: dict[str, Array] = {}
-        forces = (*wandering(self.inputs), *commands(self.inputs))
+        forces = (*augmented(self.inputs), *commands(self.inputs))
         for force, values in zip(forces, jnp.concatenate([self.forces, self.commands], axis=1).T, strict=True):
             total[force.on] = total.get(force.on, jnp.zeros_like(values)) + values
         return total
@@ -226,7 +226,7 @@ class SmoothedMotion(AbstractMotion):
 @eqx.filter_jit
 def _joint_forces(mechanism: AbstractMechanism, inputs, free: Free, unknowns: dict[str, Array], *rows):
     mechanism = mechanism.evaluated()
-    forcing = tuple(force.on for force in (*wandering(inputs), *commands(inputs)))
+    forcing = tuple(force.on for force in (*augmented(inputs), *commands(inputs)))
     # Command of each actuator: the sum of the forces on it.
     select = jnp.asarray([[float(on == name) for on in forcing] for name in mechanism.actuator_names], float)
     select = select.reshape(len(mechanism.actuator_names), len(forcing))

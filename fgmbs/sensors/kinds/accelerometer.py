@@ -40,7 +40,7 @@ class Accelerometer(AbstractSensor):
             **options: What all sensors take, see `ChannelOptions`.
 
         Raises:
-            ArgumentError: An argument that cannot be meant.
+            ArgumentError: An invalid argument.
         """
         self.axes = checked_axes(name, axes)
         self.place = place(name, None, body, at)

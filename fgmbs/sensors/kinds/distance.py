@@ -28,7 +28,7 @@ class Distance(AbstractSensor):
             **options: What all sensors take, see `ChannelOptions`.
 
         Raises:
-            ArgumentError: An argument that cannot be meant.
+            ArgumentError: An invalid argument.
         """
         if isinstance(between, str) or len(between) != 2 or between[0] == between[1]:
             raise ArgumentError(f"sensor {name!r}: between: expected two different points; found {between!r}")

@@ -65,7 +65,7 @@ class Encoder(AbstractSensor):
             **options: What all sensors take, see `ChannelOptions`.
 
         Raises:
-            ArgumentError: An argument that cannot be meant.
+            ArgumentError: An invalid argument.
         """
         if (of is None) == (body is None):
             found = "both" if of else "none"

@@ -29,7 +29,7 @@ class Gyroscope(AbstractSensor):
             **options: What all sensors take, see `ChannelOptions`.
 
         Raises:
-            ArgumentError: An argument that cannot be meant.
+            ArgumentError: An invalid argument.
         """
         self.axes = checked_axes(name, axes)
         self.channel = Channel(name, len(self.axes), **options)

@@ -42,7 +42,7 @@ class LoadCell(AbstractSensor):
             **options: What all sensors take, see `ChannelOptions`.
 
         Raises:
-            ArgumentError: An argument that cannot be meant.
+            ArgumentError: An invalid argument.
         """
         if frame not in ("ground", "body"):
             raise ArgumentError(f"sensor {name!r}: frame: expected 'ground' or 'body'; found {frame!r}")

@@ -50,7 +50,7 @@ class Position(AbstractSensor):
             **options: What all sensors take, see `ChannelOptions`.
 
         Raises:
-            ArgumentError: An argument that cannot be meant.
+            ArgumentError: An invalid argument.
         """
         self.axes, self.unit = checked_axes(name, axes), unit
         self.place = place(name, point, body, at)

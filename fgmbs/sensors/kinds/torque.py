@@ -31,7 +31,7 @@ class Torque(AbstractSensor):
             **options: What all sensors take, see `ChannelOptions`.
 
         Raises:
-            ArgumentError: An argument that cannot be meant.
+            ArgumentError: An invalid argument.
         """
         if unit not in ("N m", "N", "A"):
             raise ArgumentError(f"sensor {name!r}: unit: expected 'N m', 'N' or 'A'; found {unit!r}")

@@ -52,7 +52,7 @@ class Velocity(AbstractSensor):
             **options: What all sensors take, see `ChannelOptions`.
 
         Raises:
-            ArgumentError: An argument that cannot be meant.
+            ArgumentError: An invalid argument.
         """
         if of is not None and (point is not None or body is not None):
             raise ArgumentError(f"sensor {name!r}: of: expected a coordinate, or else a point or body; found both")

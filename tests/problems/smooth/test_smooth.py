@@ -11,7 +11,7 @@ from fgmbs.compiled.buckets import padded
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import Disturbance, GaussMarkov, RandomWalk
 from fgmbs.linear import METHODS
-from fgmbs.problems.estimation import account as accounts
+from fgmbs.problems.estimation import posterior
 from fgmbs.problems.estimation import window as windows
 from fgmbs.problems.estimation.arguments import Start, nominal_delays
 from fgmbs.problems.smooth import rounds as smoothing
@@ -77,8 +77,8 @@ def test_marginals_are_those_of_the_dense_inverse(fourbar, recording, estimate):
     model, data, x, _ = solved(fourbar, recording, estimate)
     graph = model.graph(x, data)
     system, _ = graph.linearize(x)
-    still = graph.still(x)
-    dense = METHODS["dense"](system, *still).marginals()
+    zero = graph.zeros(x)
+    dense = METHODS["dense"](system, *zero).marginals()
     J = np.asarray(system.information().to_dense())
     inverse = np.linalg.inv(J)
     nl = system.step_size
@@ -93,7 +93,7 @@ def test_marginals_are_those_of_the_dense_inverse(fourbar, recording, estimate):
 def test_leverages_add_up_to_the_unknowns(fourbar, recording, estimate):
     """tr(J A⁻¹ Jᵀ) is the number of unknowns, and each leverage lies in [0, 1]."""
     model, data, x, look = solved(fourbar, recording, estimate)
-    seen = eqx.filter_jit(accounts.survey)(model.graph(x, data), x, look)
+    seen = eqx.filter_jit(posterior.survey)(model.graph(x, data), x, look)
     leverage = np.concatenate([np.asarray(rows.leverage).ravel() for rows in seen.factors])
     assert leverage.min() > -1e-9
     assert leverage.max() < 1 + 1e-9

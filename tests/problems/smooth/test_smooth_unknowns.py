@@ -110,12 +110,12 @@ def test_standard_deviations_are_those_of_the_dense_system(arguments, estimate):
     # Padding that nothing holds is held by the same priors as in the solve.
     weights = data.prior_weights.at[T:].set(1.0)
     graph = model.graph(x, data._replace(prior=steps, prior_weights=weights))
-    still = graph.still(x)
-    size = still.steps.size
+    zero = graph.zeros(x)
+    size = zero.steps.size
 
     @jax.jit
     def rows(delta):
-        moved = graph.moved(x, Unknowns(delta[:size].reshape(still.steps.shape), delta[size:]))
+        moved = graph.moved(x, Unknowns(delta[:size].reshape(zero.steps.shape), delta[size:]))
         return jnp.concatenate([r.ravel() for r in graph.residuals(moved)])
 
     J = np.asarray(jax.jit(jax.jacfwd(rows))(jnp.zeros(size + theta.size)))

@@ -83,7 +83,7 @@ def test_mapped_over_seeds_in_a_scan_of_ones_own_it_is_the_loop(problem, solve):
         member = jax.tree.map(lambda leaf, k=k: leaf[k], together)
         np.testing.assert_allclose(member.x.steps, alone.x.steps, rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(member.x.globals, alone.x.globals, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(member.account.covariance, alone.account.covariance, rtol=1e-7, atol=1e-14)
+        np.testing.assert_allclose(member.derived.covariance, alone.derived.covariance, rtol=1e-7, atol=1e-14)
         assert int(member.at.iterations) == int(alone.at.iterations)
 
 
@@ -110,7 +110,7 @@ def changed(problem, numbers):
 
 def told(problem):
     solution = fgmbs.solve(problem)
-    return jnp.concatenate([solution.x.steps[12], solution.x.globals, solution.account.ddq_std[12]])
+    return jnp.concatenate([solution.x.steps[12], solution.x.globals, solution.derived.ddq_std[12]])
 
 
 @pytest.mark.slow

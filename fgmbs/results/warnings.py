@@ -1,4 +1,4 @@
-"""What should be doubted of an estimate, in words."""
+"""Warnings about an estimate, in words."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ UNDECIDED = 5.0
 """Difference of costs below which two starts cannot be told apart."""
 
 
-def doubts(dataset: "xr.Dataset") -> list[str]:
+def warnings(dataset: "xr.Dataset") -> list[str]:
     """Everything about an estimate that does not fit, or that the data do not tell; empty if there is nothing."""
     parts = (_solution, _groups, _sensors, _unknowns, _bands, _start)
     return [text for part in parts for text in part(dataset)]
@@ -66,7 +66,7 @@ def _groups(dataset: "xr.Dataset") -> Iterator[str]:
                 yield f"{found}: the unknown force is {'larger' if ratio > 1 else 'smaller'} than its size says"
         if sensor and white < _UNLIKELY and abs(correlation) > _CORRELATED:
             yield (
-                f"{name}: residuals hang together in time (correlation of neighbours {correlation:.2f}, p = "
+                f"{name}: residuals are autocorrelated (correlation of neighbours {correlation:.2f}, p = "
                 f"{white:.1g}): something is missing in the model, and bands are narrower than they should be"
             )
         if group["found"] and not sensor and not group["dof"] > 0.5:
@@ -110,8 +110,8 @@ def _bands(dataset: "xr.Dataset") -> Iterator[str]:
             values, std = (dataset[key].values[here] for key in (variable, f"{variable}_std"))
             typical, moved, largest = np.median(std, axis=0), np.ptp(values, axis=0), np.max(np.abs(values), axis=0)
             # A velocity or a force may well stand still away from 0.
-            still = _of_its_kind(largest, dataset[unit].values) * _STILL if variable == "q" else largest
-            wide = 2 * typical > _WIDE * np.maximum(moved, still)
+            least = _of_its_kind(largest, dataset[unit].values) * _STILL if variable == "q" else largest
+            wide = 2 * typical > _WIDE * np.maximum(moved, least)
             wide &= typical > _EXACT * np.max(typical, initial=0.0)
             many = f" in recording {number}" * (int(dataset.recording.max()) > 0)
             for k in np.flatnonzero(wide):

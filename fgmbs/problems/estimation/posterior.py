@@ -38,8 +38,8 @@ class Survey(NamedTuple):
     """Of all factors but those of θ alone."""
 
 
-class Account(NamedTuple):
-    """Everything that is told of an estimate besides the estimate itself and its survey."""
+class Derived(NamedTuple):
+    """What is reported of an estimate besides the estimate itself and its survey."""
 
     ddq: Float[Array, "*recordings steps nv"]
     lambda_: Float[Array, "*recordings steps m"]
@@ -54,7 +54,7 @@ class Account(NamedTuple):
 def survey(graph: TimeGraph | JointGraph, x: Unknowns, look: Look) -> Survey:
     """The survey of an estimate x of all steps, from what was seen there, or one step of the solver before."""
     system, _, residuals, _ = look
-    factorization = METHODS["sqrt"](system, *graph.still(x))
+    factorization = METHODS["sqrt"](system, *graph.zeros(x))
     marginals = factorization.marginals()
     U, _ = factorization.factor.of_globals()
     arrows = (system.initial_arrow, system.step_arrow, system.pair_arrow)
@@ -88,12 +88,12 @@ def _rows(factors, residuals, of_steps, of_intervals) -> tuple[FactorRows, ...]:
     return tuple(rows)
 
 
-def account(model: EstimationModel, x: Unknowns, data: StepData, covariance: Array) -> Account:
-    """The account of an estimate x of all steps with these covariances of their local coordinates."""
+def derived(model: EstimationModel, x: Unknowns, data: StepData, covariance: Array) -> Derived:
+    """What follows from an estimate x of all steps with these covariances of their local coordinates."""
 
     def of_one(model, steps, data, covariance):
         E = over_time(lambda x_k, t: model.tangents(x_k, x.globals, t), steps, data.times)
-        return Account(*_all_bands(model, Unknowns(steps, x.globals), data, E, covariance), E, covariance)
+        return Derived(*_all_bands(model, Unknowns(steps, x.globals), data, E, covariance), E, covariance)
 
     return model.each(of_one, x.steps, data, covariance)
 
