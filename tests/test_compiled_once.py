@@ -1,5 +1,6 @@
 """What needs no compilation: the same question with other numbers, and the second one of many things."""
 
+import jax.numpy as jnp
 import numpy as np
 
 import fgmbs
@@ -36,6 +37,23 @@ def test_soft_constraints_of_another_duration(configs, compiled):
     compiled.clear()
     simulated(fourbar, coordinates="dependent", integrator="trapezoidal", duration=0.102, dt=0.01 / 10)
     assert set(compiled) <= {"jit(_unpacked)", "jit(_observed)"}  # of another bucket
+
+
+def test_inverse_dynamics_of_another_length(configs, compiled):
+    """Of one bucket; and the steps that fill it change nothing."""
+    crank = fgmbs.load(configs / "mechanisms" / "fourbar_counterweight.yaml")
+
+    def driven(steps):
+        t = 0.01 * jnp.arange(steps)
+        return fgmbs.inverse_dynamics(crank, t, {"theta": lambda t: 1.2 * (1 - jnp.cos(2 * t))})
+
+    whole = driven(160)
+    compiled.clear()
+    part = driven(151)
+    assert not {"jit(_walk)", "jit(_forces)"} & set(compiled)
+    assert part.q.shape == (151, crank.n) and len(part.step_status == part.status) == 151
+    for name in ("q", "dq", "ddq", "forces", "multipliers", "joint_forces", "tracking_error", "missing"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[:151])
 
 
 def test_another_file_of_the_same_structure(configs, tmp_path, compiled):

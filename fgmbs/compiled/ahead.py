@@ -10,8 +10,8 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-_COMPILERS = 3
-"""Threads: one that traces, the others compile."""
+_COMPILERS = 2
+"""Programs that are compiled at once."""
 _SEEN: set[int] = set()
 """Structures and shapes of arguments for which it was done."""
 
@@ -40,6 +40,7 @@ def compiled_ahead(programs: Callable[[], Iterable[Any]], *args: PyTree) -> Iter
         yield
         return
     _SEEN.add(key)
-    with ThreadPoolExecutor(_COMPILERS) as pool:
-        pool.submit(lambda: [pool.submit(lowered.compile) for lowered in programs()])
+    # The one that traces ends first: it hands its programs to the others.
+    with ThreadPoolExecutor(_COMPILERS) as compilers, ThreadPoolExecutor(1) as tracer:
+        tracer.submit(lambda: [compilers.submit(lowered.compile) for lowered in programs()])
         yield

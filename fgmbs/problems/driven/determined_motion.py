@@ -52,8 +52,11 @@ def tracked_motion(problem: TrackingProblem) -> DrivenMotion:
     Where the desired coordinates leave freedom, it moves as little as it can: a start for weighted tracking.
     """
     mechanism, wanted = problem.mechanism, problem.wanted
+    if not is_traced(problem, jnp.zeros(())):  # lengths of one bucket share their programs
+        wanted = wanted.padded()
     tracked = _followed(mechanism, wanted, problem.guess)
-    return _forces(mechanism, problem.motors, problem.outside, wanted, tracked, problem.covariance)
+    motion = _forces(mechanism, problem.motors, problem.outside, wanted, tracked, problem.covariance)
+    return motion if motion.t.shape == problem.wanted.t.shape else motion.first(problem.wanted.t.shape[0])
 
 
 @finish.register(TrackingProblem)

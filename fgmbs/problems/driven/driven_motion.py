@@ -1,5 +1,6 @@
 """The result of inverse and hybrid dynamics: a motion and the forces of the motors that drive it."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -21,6 +22,9 @@ from fgmbs.typing import Scalar
 
 MISSING = 1e-6
 """Force that may be missing on a desired coordinate, relative to the largest force there is."""
+
+_OF_THE_WHOLE = {"mechanism", "motors", "followed", "influence", "sigma", "iterations", "status"}
+"""Fields without an axis of steps."""
 
 
 class DrivenMotion(AbstractMotion):
@@ -104,6 +108,12 @@ class DrivenMotion(AbstractMotion):
         """∫ Σ u² dt by the trapezoidal rule."""
         square = jnp.sum(self.forces**2, axis=-1)
         return jnp.sum((square[..., 1:] + square[..., :-1]) / 2 * jnp.diff(self.t, axis=-1), axis=-1)
+
+    def first(self, steps: int) -> "DrivenMotion":
+        """Its first steps."""
+        series = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _OF_THE_WHOLE}
+        cut = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)[:steps]), series)
+        return dataclasses.replace(self, **cut)
 
     def check(self) -> None:
         """Raises an error if the motion cannot be made.

@@ -31,6 +31,19 @@ class Start(NamedTuple):
     sigma: Float[Array, " local"]
 
 
+def refuse_single_precision() -> None:
+    """Estimates need 64-bit floats.
+
+    Raises:
+        ArgumentError: JAX computes with 32-bit floats.
+    """
+    if jnp.zeros(()).dtype != jnp.float64:
+        raise ArgumentError(
+            "state estimation: expected 64-bit floats, whose digits covariances and exact constraints need; found "
+            "32-bit ones; set JAX_ENABLE_X64=1, or leave it unset"
+        )
+
+
 def checked_sensors(mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor]) -> tuple[AbstractSensor, ...]:
     """Sensors that fit the mechanism and each other.
 

@@ -25,6 +25,7 @@ from fgmbs.problems.estimation.arguments import (
     checked_window,
     chosen_coordinates,
     nominal_delays,
+    refuse_single_precision,
 )
 from fgmbs.problems.estimation.graph import EstimationModel
 from fgmbs.problems.estimation.noise_sizes import freed_sizes
@@ -271,6 +272,7 @@ def online(
         ArgumentError: An argument is invalid, or a size of noise is missing.
         AssemblyError: The mechanism cannot move.
     """
+    refuse_single_precision()
     if not (math.isfinite(finite_number(dt, "dt")) and dt > 0):
         raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt!r}")
     if isinstance(slots, bool) or not isinstance(slots, int | np.integer) or slots < 1:

@@ -23,6 +23,7 @@ from fgmbs.problems.estimation.arguments import (
     checked_start,
     chosen_coordinates,
     nominal_delays,
+    refuse_single_precision,
 )
 from fgmbs.problems.estimation.first_state import candidate_poses
 from fgmbs.problems.estimation.noise_sizes import freed_sizes
@@ -52,6 +53,7 @@ def prepare_smooth(
         ArgumentError: An argument is invalid, or a recording lacks a signal.
         AssemblyError: The start cannot be assembled.
     """
+    refuse_single_precision()
     checked_mechanism(mechanism)
     recordings = checked_recordings(recording)
     sensors = checked_sensors(mechanism, sensors)

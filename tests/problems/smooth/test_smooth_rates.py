@@ -1,0 +1,38 @@
+"""Rates that are no round numbers: a camera of 29.97 Hz whose stamps are rounded, alone and beside a fast sensor."""
+
+import numpy as np
+import pytest
+from scipy.interpolate import CubicHermiteSpline
+
+import fgmbs
+from fgmbs.errors import Status
+from fgmbs.inputs import Disturbance
+from fgmbs.sensors import Gyroscope, Position
+
+START = {"x_tip": 0.6, "y_tip": -0.8}
+STAMPS = np.round(np.arange(90) * 1001 / 30000, 6)
+CAMERA, GYRO = Position("cam", point="tip", sigma=1e-3), Gyroscope("gyro", body="rod", sigma=0.01)
+
+
+@pytest.fixture(scope="module")
+def pendulum(configs):
+    return fgmbs.load(configs / "mechanisms" / "pendulum.yaml")
+
+
+@pytest.fixture(scope="module")
+def motion(pendulum):
+    return fgmbs.simulate(pendulum, 3.0, 1e-3, start=START)
+
+
+@pytest.mark.parametrize("sensors, dt", [((CAMERA,), 0.033367), ((CAMERA, GYRO), 0.005)], ids=["alone", "with a gyro"])
+def test_a_camera_at_its_own_rate(pendulum, motion, sensors, dt):
+    """Readings without noise give back the motion, to a tenth of the noise that is expected; none is left out."""
+    rates = {"gyro": 200} if GYRO in sensors else None
+    recording = fgmbs.readings(pendulum, motion, sensors, times={"cam": STAMPS}, rates=rates)
+    est = fgmbs.smooth(pendulum, recording, sensors, (Disturbance(1e-4),), start=START)
+    assert est.status == Status.converged and float(est.t[1] - est.t[0]) == pytest.approx(dt, rel=1e-9)
+    film = est.fits[0]
+    np.testing.assert_allclose(film.t, STAMPS, atol=1e-12)
+    assert np.max(np.abs(film.normalized)) < 0.1
+    truth = CubicHermiteSpline(motion.t, motion.q, motion.dq)
+    np.testing.assert_allclose(est.q, truth(est.t), atol=1e-4)
