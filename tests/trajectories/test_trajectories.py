@@ -180,8 +180,9 @@ def test_spline_is_the_exact_solution_of_its_conditions(degree, ends, times):
     t = np.sort(np.concatenate([times, np.linspace(times[0], times[-1], 50)[1:-1]]))
     ours = derivatives(spline(POINTS, times, degree, ends), t)
     for k in range(degree):
-        # The conditioning of septic splines costs 1e-11; each derivative divides it by a step of 0.15.
-        assert_close(ours[k], np.array([reference(s, k) for s in t]), 1e-11 if k <= 2 else 1e-8)
+        # The conditioning of septic splines costs up to 1e-10, by the order in which a compiler adds; each derivative
+        # divides it by a step of 0.15.
+        assert_close(ours[k], np.array([reference(s, k) for s in t]), 1e-10 if k <= 2 else 1e-8)
 
 
 @pytest.mark.parametrize(("ends", "condition"), (("rest", "clamped"), ("natural", "natural")))
