@@ -48,6 +48,16 @@ def _forget_programs():
         jax.clear_caches()
 
 
+@pytest.fixture(scope="module")
+def users_code():
+    """The machine code that users run, for tests that look at the last digits."""
+    quick = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()
+    yield
+    jax.config.update("jax_disable_most_optimizations", quick)
+
+
 @pytest.fixture(scope="session")
 def _compilations():
     """Names of programs as they are compiled, or read from the cache on disk."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -27,12 +28,12 @@ def by_step(program: Callable[..., tuple[PyTree, PyTree]], *rows: PyTree, axis: 
         rows: Arrays with a row for every step; the last ones are repeated to fill the bucket …
         axis: … along this axis, which is that of the outputs, too.
     """
-    if is_traced(rows):  # part of another program, of its length
+    if is_traced(rows, jnp.zeros(())):  # part of another program, of its length
         return program(*rows)
     rows = jax.tree.map(np.asarray, rows)
     size = jax.tree.leaves(rows)[0].shape[axis]
     place = np.minimum(np.arange(padded(size)), size - 1)
-    filled = jax.tree.map(lambda leaf: np.take(leaf, place, axis), rows)
+    filled = jax.device_put(jax.tree.map(lambda leaf: np.take(leaf, place, axis), rows))
     cut = (slice(None),) * axis + (slice(size),)
     steps, whole = program(*filled)
     return jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)[cut]), steps), whole

@@ -33,7 +33,7 @@ def finish(problem: Any, solution: Any, *, throw: bool = True, **options: Any) -
         problem: What was solved.
         solution: What `solve` returned; of an estimate, where it was found by `jax.vmap`, one member.
         throw: Raise if the solve failed; otherwise leave it to `status`.
-        options: Of an estimate, `notes`: further remarks, reported with the warnings.
+        options: Of an estimate, `notes`: further remarks for the report.
 
     Raises:
         ArgumentError: It is no problem; or the solution shows that an argument is invalid.

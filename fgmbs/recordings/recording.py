@@ -95,14 +95,14 @@ class Recording:
                     f"values['{name}']: expected {len(times)} samples, one for each time; found shape {array.shape}"
                 )
             columns |= {name: array} if array.ndim == 1 else {f"{name}[{k}]": row for k, row in enumerate(array.T)}
-        units = units_of(columns, units or {})
+        known = units_of(columns, units or {})
         signals, notes = {}, []
         for name, column in columns.items():
             for row, text in faults_of_values(column):
                 raise ArgumentError(f"values['{name}']{f'[{row}]' * (row is not None)}: {text}")
-            signals[name], remarks = sampled(name, times, column, units.get(name))
+            signals[name], remarks = sampled(name, times, column, known.get(name))
             notes += remarks
-        return Recording(signals, source, (*notes, *note_of_no_unit([name for name in columns if name not in units])))
+        return Recording(signals, source, (*notes, *note_of_no_unit([name for name in columns if name not in known])))
 
     def __getitem__(self, name: str) -> Signal:
         if name not in self.signals:

@@ -11,7 +11,6 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float
 
-from fgmbs.compiled.buckets import padded
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import coordinate_index, listed
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -48,19 +47,14 @@ class DesiredMotion(eqx.Module):
     jumps: Bool[Array, "steps k"]
     sigma: Float[Array, " k"]
 
+    @property
+    def by_step(self) -> dict[str, Array | None]:
+        """Fields with a row for every step."""
+        return {name: getattr(self, name) for name in ("t", "samples", "y", "dy", "ddy", "cov", "jumps")}
+
     def first(self, steps: int) -> "DesiredMotion":
         """Its first steps."""
-        return self._changed(lambda x: x[:steps])
-
-    def padded(self) -> "DesiredMotion":
-        """The last step repeated, to fill a bucket of lengths."""
-        size = self.t.shape[0]
-        place = np.minimum(np.arange(padded(size)), size - 1)
-        return self._changed(lambda x: jax.device_put(np.asarray(x)[place]))
-
-    def _changed(self, function: Callable[[Array], Array]) -> "DesiredMotion":
-        names = ("t", "samples", "y", "dy", "ddy", "cov", "jumps")
-        return dataclasses.replace(self, **jax.tree.map(function, {name: getattr(self, name) for name in names}))
+        return dataclasses.replace(self, **jax.tree.map(lambda x: x[:steps], self.by_step))
 
 
 def desired_motion(

@@ -4,11 +4,14 @@ Positions of all coordinates are followed along the branch of the first sample; 
 linear at each sample.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fgmbs.compiled.buckets import by_step
 from fgmbs.compiled.tracing import is_traced, repeat, where_needed
 from fgmbs.dynamics.drive import least_effort
 from fgmbs.dynamics.forcing import force_directions
@@ -51,12 +54,16 @@ def tracked_motion(problem: TrackingProblem) -> DrivenMotion:
 
     Where the desired coordinates leave freedom, it moves as little as it can: a start for weighted tracking.
     """
-    mechanism, wanted = problem.mechanism, problem.wanted
-    if not is_traced(problem, jnp.zeros(())):  # lengths of one bucket share their programs
-        wanted = wanted.padded()
-    tracked = _followed(mechanism, wanted, problem.guess)
-    motion = _forces(mechanism, problem.motors, problem.outside, wanted, tracked, problem.covariance)
-    return motion if motion.t.shape == problem.wanted.t.shape else motion.first(problem.wanted.t.shape[0])
+    mechanism = problem.mechanism
+
+    def found(rows):
+        wanted = dataclasses.replace(problem.wanted, **rows)
+        tracked = _followed(mechanism, wanted, problem.guess)
+        motion = _forces(mechanism, problem.motors, problem.outside, wanted, tracked, problem.covariance)
+        return motion.by_step, motion
+
+    rows, motion = by_step(found, problem.wanted.by_step)
+    return dataclasses.replace(motion, **rows)
 
 
 @finish.register(TrackingProblem)

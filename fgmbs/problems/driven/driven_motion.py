@@ -82,6 +82,11 @@ class DrivenMotion(AbstractMotion):
     """How the whole ended."""
 
     @property
+    def by_step(self) -> dict[str, Any]:
+        """Fields with a row for every step."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _OF_THE_WHOLE}
+
+    @property
     def actuator_names(self) -> tuple[str, ...]:
         """Names of the motors."""
         return tuple(motor.name for motor in self.motors)
@@ -108,12 +113,6 @@ class DrivenMotion(AbstractMotion):
         """∫ Σ u² dt by the trapezoidal rule."""
         square = jnp.sum(self.forces**2, axis=-1)
         return jnp.sum((square[..., 1:] + square[..., :-1]) / 2 * jnp.diff(self.t, axis=-1), axis=-1)
-
-    def first(self, steps: int) -> "DrivenMotion":
-        """Its first steps."""
-        series = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _OF_THE_WHOLE}
-        cut = jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf)[:steps]), series)
-        return dataclasses.replace(self, **cut)
 
     def check(self) -> None:
         """Raises an error if the motion cannot be made.

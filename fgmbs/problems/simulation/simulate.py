@@ -100,7 +100,8 @@ def simulate(
     if throw:
         problem.start.check(mechanism, q, 0.0, status)
         refuse_rigid(mechanism, q)
-    with compiled_ahead(lambda: [_lowered(problem, q, dq, status)], problem):
+    shapes = problem.plan, mechanism, np.empty(padded(problem.num_steps))
+    with compiled_ahead(lambda: [_lowered(problem, q, dq, status)], *shapes):
         marched, interrupted = _marched(problem, q, dq, InChunks(progress))
     result = _result(problem, *marched, status, interrupted)
     if interrupted:

@@ -342,9 +342,9 @@ def _solved_jvp(primals, tangents):
         t_logs = -jnp.linalg.solve(bend, jnp.where(held, 0.0, t_slopes))
     of_motion = lambda problem, logs: motion(problem, logs)[0]
     _, (t_x, t_look, t_first) = eqx.filter_jvp(of_motion, (problem, logs), (t_problem, t_logs))
-    zero = jax.tree.map(lambda leaf: None, at)
-    t_search = zero.search._replace(logs=t_logs)
-    t_at = eqx.tree_at(_moving, zero, (t_x, t_look, t_first, t_search), is_leaf=lambda leaf: leaf is None)
+    nothing = jax.tree.map(lambda leaf: None, at)
+    t_search = nothing.search._replace(logs=t_logs)
+    t_at = eqx.tree_at(_moving, nothing, (t_x, t_look, t_first, t_search), is_leaf=lambda leaf: leaf is None)
     return at, t_at
 
 
