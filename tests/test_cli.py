@@ -126,7 +126,7 @@ def test_a_failed_solve_keeps_its_results(fourbar, tmp_path, capsys, monkeypatch
     simulate = cli.fgmbs.simulate
 
     def failing(*args, **kwargs):
-        raise cli.SolveError("step 7, t = 0.007 s: stalled", simulate(*args, **kwargs))
+        raise fgmbs.SolveError("step 7, t = 0.007 s: stalled", simulate(*args, **kwargs))
 
     monkeypatch.setattr(cli.fgmbs, "simulate", failing)
     args = ["simulate", fourbar, "--out", str(tmp_path), "--duration", "0.1", "--no-plots"]

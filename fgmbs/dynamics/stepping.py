@@ -17,9 +17,9 @@ from fgmbs.algebra.kkt import applied, kkt_inverse, refined
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.transitions import AbstractTransition, State
-from fgmbs.errors import Status
 from fgmbs.kinematics.closure import Closure
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.status import Status
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _TOLERANCE = 1e-11

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.algebra.pseudo_inverse import RankFactors, rank_factors, row_norms
-from fgmbs.errors import Status
 from fgmbs.kinematics.closure import close
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.status import Status
 from fgmbs.typing import Constraints, Coordinates, Scalar
 
 _CLOSE_LIMIT = 150

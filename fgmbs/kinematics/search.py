@@ -10,10 +10,10 @@ from jaxtyping import Array, Bool, Float
 
 from fgmbs.algebra.pseudo_inverse import row_norms
 from fgmbs.compiled.tracing import where_needed
-from fgmbs.errors import Status
 from fgmbs.kinematics.position import PositionInfo, PositionProblem, implicit_nearest, nearest_closed
 from fgmbs.kinematics.tracking import lead
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.status import Status
 from fgmbs.typing import Coordinates, Scalar
 
 _THROWS = (-2.0, -1.0, 1.0, 2.0)

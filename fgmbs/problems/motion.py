@@ -7,8 +7,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.errors import Status
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.status import Status
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.compiled.buckets import by_step
-from fgmbs.errors import Status
 from fgmbs.io.planar.load import text_of
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.status import Status
 
 STATUSES = (
     *("running", "converged", "stalled", "iteration_limit", "non_finite", "not_assembled"),

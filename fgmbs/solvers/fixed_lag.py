@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import linear_prior
 from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
 from fgmbs.linear import Factorization, Marginals, marginalize_first
 from fgmbs.linear.triangle import Triangle
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.status import Status
 from fgmbs.typing import Scalar
 
 

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from jaxopt.base import IterativeSolver, OptStep
 from jaxtyping import Array, Float, Int, PyTree
 
-from fgmbs.errors import Status
 from fgmbs.graph.recordings import JointGraph
 from fgmbs.graph.time_graph import Look, TimeGraph, Unknowns
 from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, factorize_matrix
 from fgmbs.linear.triangle import AbstractFactor
+from fgmbs.status import Status
 from fgmbs.typing import Scalar
 
 Graph: TypeAlias = TimeGraph | JointGraph

@@ -9,7 +9,7 @@ from rigs import dfki, ibm
 from rigs.estimates import residual
 from rigs.friction import by_speed, fitted
 
-from fgmbs.errors import Status
+from fgmbs.status import Status
 
 pytestmark = pytest.mark.slow
 

@@ -9,12 +9,12 @@ from families import rigid_body, rotation
 
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.transitions import Euler
-from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import configuration_prior, prior
 from fgmbs.factors.transition import transition
 from fgmbs.graph.time_graph import TimeGraph, Unknowns
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.status import Status
 
 T, DT = 2, 0.1
 ARM = jnp.array([0.3, -0.2, 0.5])

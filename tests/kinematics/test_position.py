@@ -7,8 +7,8 @@ import linkages
 import numpy as np
 import pytest
 
-from fgmbs.errors import Status
 from fgmbs.kinematics import solve_position
+from fgmbs.status import Status
 
 solve = eqx.filter_jit(solve_position)
 CRANK_GIVEN = jnp.arange(5) == 4

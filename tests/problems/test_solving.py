@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fgmbs
-from fgmbs.errors import Status
 from fgmbs.io.planar.load import load
+from fgmbs.status import Status
 
 T = np.arange(21) * 5e-3
 FAR = 3.4

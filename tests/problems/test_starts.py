@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import fgmbs
-from fgmbs.errors import Status
 from fgmbs.io.planar.load import load, parse_mechanism
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
+from fgmbs.status import Status
 
 T = np.arange(21) * 5e-3
 COUPLERS = np.array([1.9, 2.0, 2.1, 10.0])

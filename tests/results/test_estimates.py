@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 
 from fgmbs import results
-from fgmbs.errors import Status
 from fgmbs.sensors import Gyroscope, Position
+from fgmbs.status import Status
 
 
 @pytest.fixture(scope="module")

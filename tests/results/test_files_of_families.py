@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 
 from fgmbs import plots, results
 from fgmbs.dynamics.forcing import force_directions
-from fgmbs.errors import ArgumentError, Status
+from fgmbs.errors import ArgumentError
 from fgmbs.inputs import RandomWalk
 from fgmbs.problems.driven.desired import desired_motion
 from fgmbs.problems.driven.driven_motion import driven_motion
@@ -21,6 +21,7 @@ from fgmbs.problems.simulation.result import Simulation, observe
 from fgmbs.problems.smooth.smoothed_motion import SensorFit, SmoothedMotion
 from fgmbs.results.summaries import simulation_summary
 from fgmbs.sensors import Gyroscope
+from fgmbs.status import Status
 from fgmbs.unknowns import Free
 
 T = 41

@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import prior
 from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
 from fgmbs.solvers.fixed_lag import FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.status import Status
 
 N, WINDOW, DT = 10, 4, 0.1
 F = np.array([[1.0, DT], [-0.3, 0.9]])

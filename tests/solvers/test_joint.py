@@ -10,7 +10,6 @@ import pytest
 import scipy.optimize
 
 import fgmbs
-from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import soft_equality
 from fgmbs.graph.recordings import JointGraph
@@ -21,6 +20,7 @@ from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.smooth.rounds import modelled
 from fgmbs.sensors import Position
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.status import Status
 from fgmbs.unknowns import Unknown, freed
 
 R, T = 3, 4

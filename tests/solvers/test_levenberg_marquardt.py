@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from fgmbs.errors import Status
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import soft_equality
 from fgmbs.graph.time_graph import TimeGraph, Unknowns
 from fgmbs.losses import Cauchy
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.status import Status
 from fgmbs.unknowns import Unknown, freed
 
 T = 4

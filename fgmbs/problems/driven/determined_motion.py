@@ -15,7 +15,7 @@ from fgmbs.compiled.buckets import by_step
 from fgmbs.compiled.tracing import is_traced, repeat, where_needed
 from fgmbs.dynamics.drive import least_effort
 from fgmbs.dynamics.forcing import force_directions
-from fgmbs.errors import ArgumentError, SolveError, Status
+from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.kinematics.closure import Closure, Instant
 from fgmbs.kinematics.names import listed
 from fgmbs.kinematics.search import unit_rows
@@ -27,6 +27,7 @@ from fgmbs.problems.driven.first_pose import check_first_pose, first_pose, out_o
 from fgmbs.problems.driven.motors import Motor
 from fgmbs.problems.simulation.marching import Outside
 from fgmbs.problems.solving import finish, solve
+from fgmbs.status import Status
 from fgmbs.typing import Coordinates
 
 _IDLE = 1e-9

@@ -10,13 +10,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.dynamics.forcing import force_directions
-from fgmbs.errors import Status
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.driven.curves import force_curve
 from fgmbs.problems.driven.desired import DesiredMotion
 from fgmbs.problems.driven.motors import Motor
 from fgmbs.problems.motion import AbstractMotion
 from fgmbs.problems.simulation.result import Member, observe_instant, refuse_members
+from fgmbs.status import Status
 from fgmbs.trajectories import PiecewisePolynomial
 from fgmbs.typing import Scalar
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from fgmbs.algebra.pseudo_inverse import rank_limit
 from fgmbs.compiled.tracing import computed_now, is_traced
-from fgmbs.errors import ArgumentError, AssemblyError, Status
+from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.constraints import position_constraint
 from fgmbs.factors.priors import tracking_selected
@@ -23,6 +23,7 @@ from fgmbs.kinematics.search import nearest_assembly
 from fgmbs.kinematics.velocity import contradiction, velocity_and_gaps
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.status import Status
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _TIGHT = 1e-5

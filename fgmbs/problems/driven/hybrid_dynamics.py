@@ -11,7 +11,7 @@ from jaxtyping import Array, ArrayLike, Float
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.transitions import AbstractTransition
-from fgmbs.errors import ArgumentError, Interrupted, Status
+from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
@@ -32,6 +32,7 @@ from fgmbs.problems.simulation.arguments import Integrator, transition_of
 from fgmbs.problems.simulation.marching import InChunks, Marched, Outside, Run, at_once, march
 from fgmbs.problems.simulation.result import refuse_failed, worst
 from fgmbs.problems.solving import finish, solve
+from fgmbs.status import Status
 from fgmbs.trajectories import PiecewisePolynomial
 from fgmbs.typing import Coordinates, Scalar, Velocities
 

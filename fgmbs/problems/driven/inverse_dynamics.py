@@ -11,7 +11,7 @@ from jaxtyping import Array, ArrayLike, Float
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
-from fgmbs.errors import ArgumentError, Status
+from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.driven.desired import Desired, DesiredMotion, desired_motion
@@ -22,6 +22,7 @@ from fgmbs.problems.driven.motors import Motor, chosen_motors, scales
 from fgmbs.problems.driven.weighted_tracking import WeightedTracking, weighted_tracking
 from fgmbs.problems.simulation.marching import Outside
 from fgmbs.problems.solving import finish, solve
+from fgmbs.status import Status
 
 
 class WeightedProblem(eqx.Module):

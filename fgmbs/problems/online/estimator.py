@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.arguments import nearest
 from fgmbs.compiled.flat import flat, pattern_of
-from fgmbs.errors import ArgumentError, Status
+from fgmbs.errors import ArgumentError
 from fgmbs.inputs import AbstractInput
 from fgmbs.kinematics.names import finite_number
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
@@ -33,6 +33,7 @@ from fgmbs.problems.estimation.unknowns import checked_priors, freed_model
 from fgmbs.problems.online.programs import Programs, programs
 from fgmbs.problems.simulation.arguments import Integrator, transition_of
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.status import Status
 
 Sample: TypeAlias = Float[Array, " numbers"] | Float[np.ndarray, " numbers"]
 """What came in since the last step: of every sensor the values and times of its slots, nan for what did not come; then

@@ -14,10 +14,10 @@ from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Known, Step, Stepper
 from fgmbs.dynamics.transitions import AbstractTransition
-from fgmbs.errors import Status
 from fgmbs.kinematics.closure import Closure
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.driven.motors import Motor
+from fgmbs.status import Status
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _ASIDE = 1e-6

@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.dynamics import acceleration, energy, nonconservative_power, reactions
-from fgmbs.errors import SolveError, Status
+from fgmbs.errors import SolveError
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.motion import AbstractMotion
+from fgmbs.status import Status
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
 

@@ -18,7 +18,7 @@ from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Step
-from fgmbs.errors import Interrupted, Status
+from fgmbs.errors import Interrupted
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import prior
 from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
@@ -32,6 +32,7 @@ from fgmbs.problems.solving import finish, solve
 from fgmbs.problems.trajectory import Tightness, Trajectory
 from fgmbs.solvers.fixed_lag import FixedLagSmoother
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.status import Status
 from fgmbs.unknowns import known
 
 # Standard deviations of soft graphs. Only their ratios matter to the motion.

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from fgmbs.compiled.one_kernel import one_kernel
-from fgmbs.errors import Status
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
 from fgmbs.problems.estimation.window import begin, take_in
 from fgmbs.solvers.fixed_lag import WindowState
+from fgmbs.status import Status
 
 
 class Lagged(NamedTuple):

@@ -11,7 +11,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.compiled.ahead import like
 from fgmbs.compiled.one_kernel import one_kernel
-from fgmbs.errors import Status
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.inputs import Disturbance, WhiteNoise, augmented
 from fgmbs.problems.estimation.arguments import nominal_delays
@@ -24,6 +23,7 @@ from fgmbs.problems.smooth.first_guess import follow
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.solving import solve
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.status import Status
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free
 

@@ -12,13 +12,14 @@ from jaxtyping import Array, Float, Int
 from fgmbs.compiled.buckets import by_step
 from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import force_directions
-from fgmbs.errors import ArgumentError, SolveError, Status
+from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.graph.time_graph import rebuilt
 from fgmbs.inputs import AbstractInput, augmented, commands, gains_of
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.graph import moves
 from fgmbs.problems.motion import AbstractMotion
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.status import Status
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free, Unknown
 

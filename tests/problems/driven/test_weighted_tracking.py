@@ -6,11 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.errors import ArgumentError, Status
+from fgmbs.errors import ArgumentError
 from fgmbs.io.planar.load import load, parse_mechanism
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.problems.driven import weighted_tracking as module
 from fgmbs.problems.driven.weighted_tracking import weighted_tracking
+from fgmbs.status import Status
 
 STEPS = 200
 DT = 5e-3

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fgmbs
-from fgmbs.errors import Status
 from fgmbs.inputs import Command, Disturbance
 from fgmbs.sensors import Encoder, Gyroscope
+from fgmbs.status import Status
 
 DT = 5e-3
 SENSORS = (Gyroscope("gyro", body="coupler", sigma=0.02), Encoder("enc", body="crank", sigma=0.01))

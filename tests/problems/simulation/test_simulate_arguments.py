@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import fgmbs
-from fgmbs.errors import ArgumentError, AssemblyError, Interrupted, SolveError, Status
+from fgmbs.errors import ArgumentError, AssemblyError, Interrupted, SolveError
 from fgmbs.io.planar.load import parse_mechanism
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.problems.simulation.simulate import simulate
+from fgmbs.status import Status
 
 TRIANGLE = """
 points:

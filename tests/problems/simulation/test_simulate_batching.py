@@ -4,8 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from fgmbs.errors import SolveError, Status
+from fgmbs.errors import SolveError
 from fgmbs.problems.simulation.simulate import simulate
+from fgmbs.status import Status
 
 STEPS, DT = 160, 2e-3
 BAD = 5

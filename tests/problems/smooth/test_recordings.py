@@ -5,9 +5,9 @@ import pytest
 
 import fgmbs
 from fgmbs import Unknown
-from fgmbs.errors import Status
 from fgmbs.inputs import Disturbance
 from fgmbs.sensors import Encoder, Gyroscope
+from fgmbs.status import Status
 
 INPUTS = (Disturbance(1e-3),)
 GYRO = {"body": "rod", "sigma": 0.02}

@@ -316,7 +316,7 @@ def test_progress_and_interrupt(fourbar, recording):
         if what == "solving":
             raise KeyboardInterrupt
 
-    with pytest.raises(fgmbs.errors.Interrupted) as stopped:
+    with pytest.raises(fgmbs.Interrupted) as stopped:
         fgmbs.smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 1.0}, progress=interrupt)
     assert told == ["following", "solving"]
     assert np.all(np.isfinite(stopped.value.result.q))

@@ -121,7 +121,7 @@ pytestmark = pytest.mark.slow
 
 def test_estimates_converge_on_the_manifold(case, estimates):
     for est in estimates:
-        assert est.status == fgmbs.errors.Status.converged
+        assert est.status == fgmbs.Status.converged
         np.testing.assert_allclose(np.sum(est.q[:, 3:] ** 2, axis=1), 1, atol=1e-14)
         closed = jax.vmap(lambda q: case.mechanism.constraints(q, 0.0))(est.q)
         np.testing.assert_allclose(closed, 0, atol=1e-14)
@@ -185,7 +185,7 @@ def test_windows_know_how_good_they_are(case):
     runs = [smoothed(case, seed, **NEAR, **case.start) for seed in range(8)]
     assert np.mean(normalized_errors(case, runs)) / (2 * case.mechanism.dof) == pytest.approx(1, abs=0.3)
     for run in runs:
-        assert run.status == fgmbs.errors.Status.converged
+        assert run.status == fgmbs.Status.converged
         np.testing.assert_allclose(np.sum(run.q[:, 3:] ** 2, axis=1), 1, atol=1e-14)
 
 
@@ -201,7 +201,7 @@ def test_a_window_is_that_of_online_call_by_call(case):
     now, left = online.init(*case.start.values(), start_sigma=NEAR["start_sigma"]), []
     for k in range(STEPS):
         now, newest = online.step(now, online.sample({name: of[k] for name, of in values.items()}))
-        assert newest.status == fgmbs.errors.Status.converged
+        assert newest.status == fgmbs.Status.converged
         assert newest.q_std.shape == (7,) and newest.dq_std.shape == (6,)
         left.append(newest.steps[0])
     np.testing.assert_allclose(np.concatenate([left[WINDOW - 1 :], newest.steps[1:]]), state(lagged), atol=1e-9)

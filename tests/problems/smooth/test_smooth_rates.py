@@ -5,9 +5,9 @@ import pytest
 from scipy.interpolate import CubicHermiteSpline
 
 import fgmbs
-from fgmbs.errors import Status
 from fgmbs.inputs import Disturbance
 from fgmbs.sensors import Gyroscope, Position
+from fgmbs.status import Status
 
 START = {"x_tip": 0.6, "y_tip": -0.8}
 STAMPS = np.round(np.arange(90) * 1001 / 30000, 6)

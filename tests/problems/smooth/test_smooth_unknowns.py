@@ -7,7 +7,6 @@ import pytest
 
 import fgmbs
 from fgmbs import Unknown
-from fgmbs.errors import Status
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import Disturbance
 from fgmbs.io.planar.load import parse_mechanism
@@ -15,6 +14,7 @@ from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.smooth.rounds import modelled
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
+from fgmbs.status import Status
 
 FOURBAR = """
 name: sprung

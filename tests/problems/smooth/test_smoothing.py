@@ -8,10 +8,10 @@ import pytest
 
 import fgmbs
 from fgmbs import Unknown
-from fgmbs.errors import Status
 from fgmbs.inputs import Disturbance
 from fgmbs.problems.smooth import rounds as smoothing
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
+from fgmbs.status import Status
 
 DT = 0.01
 BEGUN = {"start": {"x_P1": 1.0}, "start_sigma": (0.05, 0.2)}

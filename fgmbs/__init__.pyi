@@ -1,0 +1,98 @@
+"""What `fgmbs` has, and where it is; imported when it is asked for."""
+
+from . import inputs, losses, planar, plots, results, sensors, trajectories
+from .compiled.cache import cache
+from .dynamics import acceleration, energy
+from .errors import ArgumentError, AssemblyError, DescriptionError, FgmbsError, Interrupted, SolveError
+from .factors.base import Factor, Noise
+from .factors.priors import prior
+from .graph.time_graph import TimeGraph, Unknowns
+from .io.experiments.motion_files import read_motion
+from .io.planar.load import load
+from .io.sensor_files import read_sensors
+from .kinematics import assemble, mobility, sweep, velocities
+from .mechanisms.base import AbstractMechanism
+from .mechanisms.planar.mechanism import PlanarMechanism
+from .problems.driven.driven_motion import DrivenMotion
+from .problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dynamics
+from .problems.driven.inverse_dynamics import inverse_dynamics, prepare_inverse_dynamics
+from .problems.observability import observability
+from .problems.online.estimator import OnlineEstimator, online
+from .problems.questions import finish, solve
+from .problems.simulation.arguments import prepare_simulate
+from .problems.simulation.result import Simulation
+from .problems.simulation.simulate import simulate
+from .problems.smooth.arguments import prepare_smooth
+from .problems.smooth.problem import SmoothingProblem
+from .problems.smooth.smooth import smooth
+from .problems.smooth.smoothed_motion import SmoothedMotion
+from .recordings.reading import read_recording
+from .recordings.recording import Recording, Signal
+from .results import load_results, save, to_dataset
+from .sensors.readings import readings
+from .solvers.fixed_lag import FixedLagSmoother
+from .solvers.levenberg_marquardt import LevenbergMarquardt
+from .status import Status
+from .unknowns import Unknown
+
+__version__: str
+__all__ = [
+    "AbstractMechanism",
+    "ArgumentError",
+    "AssemblyError",
+    "DescriptionError",
+    "DrivenMotion",
+    "Factor",
+    "FgmbsError",
+    "FixedLagSmoother",
+    "Interrupted",
+    "LevenbergMarquardt",
+    "Noise",
+    "OnlineEstimator",
+    "PlanarMechanism",
+    "Recording",
+    "Signal",
+    "Simulation",
+    "SmoothedMotion",
+    "SmoothingProblem",
+    "SolveError",
+    "Status",
+    "TimeGraph",
+    "Unknown",
+    "Unknowns",
+    "acceleration",
+    "assemble",
+    "cache",
+    "energy",
+    "finish",
+    "hybrid_dynamics",
+    "inputs",
+    "inverse_dynamics",
+    "load",
+    "load_results",
+    "losses",
+    "mobility",
+    "observability",
+    "online",
+    "planar",
+    "plots",
+    "prepare_hybrid_dynamics",
+    "prepare_inverse_dynamics",
+    "prepare_simulate",
+    "prepare_smooth",
+    "prior",
+    "read_motion",
+    "read_recording",
+    "read_sensors",
+    "readings",
+    "results",
+    "save",
+    "sensors",
+    "simulate",
+    "smooth",
+    "solve",
+    "sweep",
+    "to_dataset",
+    "trajectories",
+    "velocities",
+]

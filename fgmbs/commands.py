@@ -1,0 +1,264 @@
+"""What the commands do: each reads its files, computes, writes the results, says how it went and draws."""
+
+import tempfile
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+from tqdm import tqdm
+
+import fgmbs
+from fgmbs import plots, results
+from fgmbs.errors import ArgumentError, Interrupted, SolveError
+from fgmbs.inputs import augmented
+from fgmbs.io.experiments.experiment import Experiment, InverseExperiment, limits
+from fgmbs.io.experiments.smooth_experiment import SmoothExperiment, smooth_limits
+from fgmbs.io.experiments.truth import read_truth
+from fgmbs.io.faults import Fault, dotted
+from fgmbs.io.recordings import read_recordings
+from fgmbs.io.sensor_files import build_sensors, unknown_of
+from fgmbs.io.sensors import UnknownDescription
+from fgmbs.io.settings import Output
+from fgmbs.results.summaries import driven_summary, mechanism_summary, simulation_summary
+
+RESULTS = "results.nc"
+"""Name of the file of results in the output folder."""
+
+
+def simulate(experiment: Experiment) -> None:
+    """Simulates, writes the results, says how it went, draws.
+
+    Raises:
+        FgmbsError: Bad input, found before anything is compiled; or a solve that failed, its results being saved.
+        Interrupted: Ctrl-C, the steps done being saved.
+    """
+    _refuse(limits(experiment))
+    mechanism = fgmbs.load(experiment.mechanism)
+    truth = read_truth(experiment.truth, mechanism.coordinate_names) if experiment.truth else None
+    _prepare(experiment)
+
+    failure, clock = None, _Clock()
+    try:
+        with clock:
+            simulation = fgmbs.simulate(
+                mechanism,
+                experiment.duration,
+                experiment.dt,
+                coordinates=experiment.coordinates,
+                integrator=experiment.integrator,
+                window=experiment.window,
+                batch=experiment.batch,
+                linear=experiment.linear,
+                independent=experiment.independent,
+                start=experiment.start,
+                start_velocities=experiment.start_velocities,
+                progress=clock.tick,
+            )
+    except (Interrupted, SolveError) as error:
+        assert isinstance(error.result, fgmbs.Simulation)
+        failure, simulation = error, error.result
+
+    dataset = results.to_dataset(simulation, config=experiment.model_dump())
+    if truth is not None:
+        dataset = results.with_truth(dataset, truth)
+    _finish(dataset, simulation_summary(dataset, clock.seconds_per_step), experiment, failure)
+
+
+def inverse(experiment: InverseExperiment) -> None:
+    """Finds the forces of a desired motion, writes the results, says what they are, draws.
+
+    Raises:
+        FgmbsError: Bad input; or a motion that cannot be made, its results being saved.
+    """
+    mechanism = fgmbs.load(experiment.mechanism)
+    t, desired = fgmbs.read_motion(experiment.trajectory, mechanism, experiment.columns)
+    _prepare(experiment)
+
+    failure, start = None, time.perf_counter()
+    try:
+        motion = fgmbs.inverse_dynamics(
+            mechanism,
+            t,
+            desired,
+            experiment.actuators,
+            tracking=experiment.tracking,
+            effort=experiment.effort,
+            smoothness=experiment.smoothness or None,
+            sigma=experiment.sigma,
+            start=experiment.start,
+            covariance=experiment.covariance,
+        )
+    except SolveError as error:
+        assert isinstance(error.result, fgmbs.DrivenMotion)
+        failure, motion = error, error.result
+    jax.block_until_ready(motion)
+    seconds = time.perf_counter() - start
+
+    dataset = results.to_dataset(motion, config=experiment.model_dump())
+    _finish(dataset, driven_summary(dataset, seconds), experiment, failure)
+
+
+def _with_parameters(mechanism: fgmbs.PlanarMechanism, experiment: SmoothExperiment) -> fgmbs.PlanarMechanism:
+    """The mechanism with what the experiment says of its parameters.
+
+    Raises:
+        DescriptionError: A name that is no parameter, or invalid numbers.
+    """
+    for name, entry in experiment.parameters.items():
+        try:
+            if isinstance(entry, UnknownDescription):
+                entry = unknown_of(entry, mechanism.parameters.get(name, 0.0))
+            mechanism = mechanism.with_parameters({name: entry})
+        except ArgumentError as error:
+            argument, _, text = str(error).partition(": ")
+            within = (argument,) if argument in UnknownDescription.model_fields else ()
+            raise experiment.error(("parameters", name, *within), text) from None
+    return mechanism
+
+
+def smooth(experiment: SmoothExperiment) -> None:
+    """Estimates a motion from recordings, writes the results, reports, draws.
+
+    Raises:
+        FgmbsError: Bad input; or a solve that failed, its results being saved.
+        Interrupted: Ctrl-C, the best that was reached being saved.
+    """
+    _refuse(smooth_limits(experiment))
+    mechanism = _with_parameters(fgmbs.load(experiment.mechanism), experiment)
+    described = [build_sensors(file, mechanism) for file in experiment.sensor_files()]
+    sensors = [sensor for part, _ in described for sensor in part]
+    inputs = [force for _, part in described for force in part]
+    recordings = read_recordings(experiment)
+    forces = [force.name for force in augmented(inputs)]
+    truth = read_truth(experiment.truth, mechanism.coordinate_names, forces) if experiment.truth else None
+    _prepare(experiment)
+
+    failure, start = None, time.perf_counter()
+    try:
+        with _Phases() as phases:
+            motion = fgmbs.smooth(
+                mechanism,
+                recordings,
+                sensors,
+                inputs,
+                dt=experiment.dt,
+                window=experiment.window,
+                start=experiment.starts("start"),
+                start_velocities=experiment.starts("start_velocities"),
+                start_sigma=experiment.start_sigma,
+                independent=experiment.independent,
+                progress=phases.tell,
+            )
+    except (Interrupted, SolveError) as error:
+        assert isinstance(error.result, fgmbs.SmoothedMotion)
+        failure, motion = error, error.result
+    jax.block_until_ready(motion)
+    seconds = time.perf_counter() - start
+
+    dataset = results.to_dataset(motion, config=experiment.model_dump(mode="json"))
+    if truth is not None:
+        dataset = results.with_truth(dataset, truth)
+    _finish(dataset, results.estimate_report(dataset, seconds), experiment, failure)
+
+
+def _refuse(found: list[Fault]) -> None:
+    """Raises what is wrong with settings that come from the command line."""
+    if found:
+        raise ArgumentError("\n".join(f"{dotted(fault.path)}: {fault.text}" for fault in found))
+
+
+def _prepare(experiment: Output) -> None:
+    """Makes sure that there will be a place for results and figures before anything is computed."""
+    if experiment.plots or experiment.animate:
+        plots.require_matplotlib()
+    _claim(Path(experiment.out), experiment.overwrite)
+
+
+def _finish(dataset, text: str, experiment: Output, failure: SolveError | Interrupted | None) -> None:
+    """Writes the results, says how it went, draws.
+
+    Raises:
+        FgmbsError: The failure, if there was one.
+    """
+    folder = Path(experiment.out)
+    results.write(dataset, folder / RESULTS)
+    print(text)
+    print(f"results       {folder / RESULTS}")
+    if failure is not None:
+        steps = dataset.sizes["step"]
+        if results.is_estimate(dataset):
+            done = f"what was reached of the {steps} steps is"
+        else:
+            done = f"the {steps} {'samples' if 'forces' in dataset else 'steps up to there'} are"
+        failure.args = (f"{failure}; {done} in {folder / RESULTS}",)
+        raise failure
+    if experiment.plots:
+        for path in plots.save_all(dataset, folder, animate=experiment.animate):
+            print(f"{'report' if path.suffix == '.html' else 'figure':<13} {path}")
+
+
+def check(path: str) -> None:
+    """Prints what there is to know about a mechanism before it is simulated."""
+    print(f"{path}: {mechanism_summary(fgmbs.load(path))}")
+
+
+class _Clock:
+    """A progress bar, and the time per step once compiled."""
+
+    def __init__(self):
+        self.bar = tqdm(desc="compiling", unit="step", leave=False, delay=0.5)
+        self.seen: list[tuple[int, float]] = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.bar.close()
+
+    def tick(self, done: int, total: int) -> None:
+        self.seen.append((done, time.perf_counter()))
+        self.bar.total = total
+        self.bar.set_description("simulating", refresh=False)
+        self.bar.update(done - self.bar.n)
+
+    @property
+    def seconds_per_step(self) -> float | None:
+        """From the end of the first part, which includes the compilation, to that of the last."""
+        if len(self.seen) < 2:
+            return None
+        (first, start), (last, end) = self.seen[0], self.seen[-1]
+        return (end - start) / (last - first)
+
+
+class _Phases:
+    """A line that says what is being done."""
+
+    def __init__(self):
+        self.bar = tqdm(desc="compiling", bar_format="{desc} [{elapsed}]", leave=False, delay=0.5)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.bar.close()
+
+    def tell(self, phase: str, number: int, cost: float) -> None:
+        known = "" if np.isnan(cost) else f", round {number + 1}, cost {cost:.6g}"
+        self.bar.set_description_str(f"{phase}{known}")
+
+
+def _claim(folder: Path, overwrite: bool) -> None:
+    """Makes the output folder and makes sure that it can be written to."""
+    try:
+        if folder.is_dir() and not overwrite and any(folder.iterdir()):
+            raise ArgumentError(
+                f"out: expected a new or empty folder; found files in '{folder}'; name another one or use --overwrite"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ArgumentError(
+            f"out: expected a folder that can be written to; found '{folder}': {error.strerror}"
+        ) from None
