@@ -1,12 +1,15 @@
 """The KKT system [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c] of arrays: pseudo-inverse and solution."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.typing import Velocities
+
+Sizes: TypeAlias = Velocities | None
+"""Size of each velocity, by which metres and radians are compared; None where all are of one kind."""
 
 # Weight of the constraint rows against the mass matrix in `kkt_inverse`, and how often the geometric series is doubled.
 # The error is (1 + PENALTY σ)^-(2^DOUBLINGS) for a relative stiffness σ of a constraint, plus rounding of about
@@ -27,13 +30,17 @@ class KKTInverse(NamedTuple):
 
 
 @jax.custom_jvp
-def kkt_inverse(M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"]) -> KKTInverse:
+def kkt_inverse(M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], sizes: Sizes = None) -> KKTInverse:
     """Pseudo-inverse of the KKT matrix, for singular mass matrices and redundant constraints alike.
 
     Augmented Lagrangian: with A = M + α Φ_qᵀΦ_q positive definite, the multiplier iteration
     λ ← λ + α(Φ_q ddq − c) contracts by E = I − α Φ_q A⁻¹ Φ_qᵀ. Its limit is a geometric series in E, summed here by
-    repeated squaring: no pivoting, no rank decision, smooth in its arguments. Rows are normalised first.
+    repeated squaring: no pivoting, no rank decision, smooth in its arguments. Rows are normalised first, and before
+    them columns: the sizes matter to rounding, and to what is least where rows are redundant.
     """
+    if sizes is not None:
+        P, S, W = kkt_inverse(sizes[:, None] * M * sizes, Phi_q * sizes)
+        return KKTInverse(sizes[:, None] * P * sizes, sizes[:, None] * S, W)
     scale = jnp.sqrt(jnp.trace(M) / M.shape[0] / (jnp.sum(Phi_q**2, axis=1) + 1e-300) * _PENALTY)
     G = scale[:, None] * Phi_q
     A_inverse = spd_inverse(M + product(G.T, G))
@@ -59,7 +66,7 @@ def _kkt_inverse_jvp(primals, tangents):
     # reaction forces Φ_qᵀ λ feel.
     inverse = kkt_inverse(*primals)
     P, S, W = inverse
-    t_M, t_Phi_q = tangents
+    t_M, t_Phi_q, _ = tangents
     t_PM = P @ t_M + S @ t_Phi_q
     t_SM = S.T @ t_M - W @ t_Phi_q
     P_Phi = P @ t_Phi_q.T
@@ -72,10 +79,10 @@ def _kkt_inverse_jvp(primals, tangents):
 
 @jax.custom_jvp
 def solve_kkt(
-    M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"]
+    M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"], sizes: Sizes = None
 ) -> tuple[Velocities, Float[Array, " m"]]:
     """(ddq, λ) of [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c], of least norm with rows of unit length. [Blanco21] eq. (5)"""
-    return refined(kkt_inverse(M, Phi_q), M, Phi_q, Q, c)
+    return refined(kkt_inverse(M, Phi_q, sizes), M, Phi_q, Q, c)
 
 
 @solve_kkt.defjvp
@@ -83,9 +90,9 @@ def _solve_kkt_jvp(primals, tangents):
     # One more solve with the same matrix: nv + m numbers a tangent instead of the (nv + m)² of d(K⁺).
     # ∂q̈/∂Q = P is [Blanco21] eq. (47), its rows of z eq. (50). Eq. (48) puts zeros into the others, as if a motor moved
     # no coordinate but its own; the constraints carry them along.
-    M, Phi_q, Q, c = primals
-    t_M, t_Phi_q, t_Q, t_c = tangents
-    inverse = kkt_inverse(M, Phi_q)
+    M, Phi_q, Q, c, sizes = primals
+    t_M, t_Phi_q, t_Q, t_c, _ = tangents
+    inverse = kkt_inverse(M, Phi_q, sizes)
     P, S, W = inverse
     ddq, lambda_ = refined(inverse, M, Phi_q, Q, c)
     t_Q = t_Q - t_M @ ddq - lambda_ @ t_Phi_q

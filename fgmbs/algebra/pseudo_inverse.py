@@ -38,10 +38,10 @@ def rank_limit(dtype: DTypeLike) -> float:
     return float(jnp.finfo(dtype).eps) ** 0.5
 
 
-def row_norms(A: Float[Array, "rows columns"]) -> Float[Array, " rows"]:
-    """Length of every row, at least `rank_limit` times the longest; 1 where all are zero."""
-    norms = jnp.linalg.norm(A, axis=1)
-    norms = jnp.maximum(norms, rank_limit(A.dtype) * jnp.max(norms, initial=0.0))
+def row_norms(A: Float[Array, "rows columns"], sizes: Float[Array, " rows"] | float = 1.0) -> Float[Array, " rows"]:
+    """Length of every row, at least `rank_limit` times the longest, each compared by its size; 1 where all are zero."""
+    norms = jnp.linalg.norm(A, axis=1) / sizes
+    norms = jnp.maximum(norms, rank_limit(A.dtype) * jnp.max(norms, initial=0.0)) * sizes
     return jnp.where(norms > 0, norms, 1.0)
 
 

@@ -217,7 +217,7 @@ def _evaluated(stepper: Stepper, q, dq, t, known: Known) -> _Point:
     M, J = mechanism.mass_matrix(q), closure.jacobian(mechanism, q, t)
     if J.shape[0] == 0:
         return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, J, J.T)
-    inverse = kkt_inverse(M, J)
+    inverse = kkt_inverse(M, J, mechanism.local_sizes)
     S = inverse.S
     q = mechanism.retract(q, -S @ closure.rows(mechanism, q, t))
     dq = dq - S @ closure.rate(mechanism, q, dq, t)
@@ -252,7 +252,7 @@ def _missed(stepper: Stepper, start: Step, point, y, t, dt, known, J=None, S=Non
     end = State(mechanism.retract(point.q, v), point.dq + w)
     if S is None:
         J = closure.jacobian(mechanism, end.q, t)
-        S = kkt_inverse(mechanism.mass_matrix(end.q), J).S
+        S = kkt_inverse(mechanism.mass_matrix(end.q), J, mechanism.local_sizes).S
     ddq = stepper.motion(*end, t, known.at(-1))[0]
     r_q, r_dq = _along(J, S, _residual(stepper, start, end, ddq, t, dt, known))
     open_q, open_dq = closure.rows(mechanism, end.q, t), closure.rate(mechanism, *end, t)

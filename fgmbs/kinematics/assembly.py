@@ -10,7 +10,7 @@ from fgmbs.algebra.pseudo_inverse import rank_limit
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector, given_arrays, listed
 from fgmbs.kinematics.position import PositionInfo, solve_position
-from fgmbs.kinematics.search import nearest_assembly, search, unit_rows
+from fgmbs.kinematics.search import distances, nearest_assembly, search, unit_rows
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates
 
@@ -59,14 +59,14 @@ def assemble(
         if assembled:
             return q
     attempts = search(mechanism, start, time, held, values, jnp.asarray(branch == "other"))
-    found = list(np.asarray(attempts.q)[np.asarray(attempts.good)])
-    if not found:
+    found = np.asarray(attempts.q)[np.asarray(attempts.good)]
+    if not len(found):
         raise AssemblyError(_why_not(mechanism, start, time, given or {}, attempts.q[0], attempts.first))
-    found.sort(key=lambda q: float(np.linalg.norm(q - start)))
-    nearest = found[0]
-    limit = _DISTINCT * max(np.max(np.abs(nearest)), np.max(np.abs(start)))
-    others = [q for q in found if np.max(np.abs(mechanism.local(jnp.asarray(nearest), jnp.asarray(q)))) > limit]
-    if not others:
+    found = found[np.argsort(distances(mechanism, start, jnp.asarray(found)), kind="stable")]
+    away = np.asarray(distances(mechanism, jnp.asarray(found[0]), jnp.asarray(found)))
+    extent = max(float(mechanism.extent(q)) for q in (jnp.asarray(found[0]), start))
+    others = found[away > _DISTINCT * extent]
+    if not len(others):
         raise AssemblyError(
             f"no other assembly was found{_with(given or {})}: all {len(found)} searches that assembled the mechanism "
             "ended in the same configuration. Try other given values, or give a start near the one you mean"

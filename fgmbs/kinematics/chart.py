@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.algebra.kkt import kkt_inverse, spd_inverse
-from fgmbs.kinematics.closure import Closure
+from fgmbs.kinematics.closure import Closure, metric
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar
 
@@ -141,8 +141,7 @@ class MotionChart(eqx.Module):
             moved = mechanism.retract(moved, -back @ self.closure.rows(mechanism, moved, t))
         _, R, back = self._maps(mechanism, moved, t, B)
         last = back @ self.closure.rows(mechanism, moved, t)
-        size = jnp.linalg.norm(q)
-        closed = jnp.linalg.norm(last) <= _CLOSED * jnp.where(size > 0, size, 1.0)
+        closed = jnp.max(jnp.abs(mechanism.relative(last)), initial=0.0) <= _CLOSED * mechanism.extent(q)
         moved = jnp.where(closed, mechanism.retract(moved, -last), jnp.nan)
         dq = R @ (B @ dq + ddz)
         for _ in range(_VELOCITY_CORRECTIONS):
@@ -169,13 +168,15 @@ class MotionChart(eqx.Module):
 
     def _projector(self, mechanism, q, t):
         """(P, S): the projector on the null space of the Jacobian J of the closure, and the pseudo-inverse of J."""
-        inverse = kkt_inverse(jnp.eye(mechanism.nv, dtype=q.dtype), self.closure.jacobian(mechanism, q, t))
+        J = self.closure.jacobian(mechanism, q, t)
+        inverse = kkt_inverse(metric(mechanism, q.dtype), J, mechanism.local_sizes)
         return inverse.P, inverse.S
 
     def _selection(self, mechanism, q, P):
         if self.independent is not None:
             return jnp.eye(mechanism.nv, dtype=q.dtype)[jnp.asarray(self.independent)]
-        return best_selection(mechanism, q, jax.lax.stop_gradient(P), self.dof)
+        P = mechanism.relative(mechanism.relative(jax.lax.stop_gradient(P)).T)
+        return best_selection(mechanism, q, P, self.dof)
 
 
 def best_selection(
@@ -184,7 +185,7 @@ def best_selection(
     """Rows of the identity for the velocities that the motion moves most, one after the other.
 
     Args:
-        P: Orthogonal projector on the null space of Φ_q.
+        P: Orthogonal projector on the null space of Φ_q, of velocities by their sizes.
     """
     massless = jnp.diag(mechanism.mass_matrix(q)) == 0
     preference = jnp.where(massless, _MASSLESS_PREFERENCE**2, 1.0) * (1 - _TIE * jnp.arange(P.shape[0], dtype=P.dtype))

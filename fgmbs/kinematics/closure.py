@@ -1,6 +1,7 @@
 """Closing a mechanism: the rows that a position must satisfy, and the one Newton's method that satisfies them."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -53,13 +54,13 @@ class Closure(eqx.Module):
         return jnp.concatenate([c, -ddgap])
 
     def inverse(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, "nv rows"]:
-        """S with dq = −S · rate(dq = 0) and ddq = S · bias: the right inverse of the Jacobian, of least norm.
+        """S with dq = −S · rate(dq = 0) and ddq = S · bias: the right inverse of the Jacobian, of least norm by sizes.
 
         Redundant rows are met in the least-squares sense. Its last columns are R, the motions that the constraints
         allow. Differentiable of any order.
         """
         J = self.jacobian(mechanism, q, t)
-        S = kkt_inverse(jnp.eye(mechanism.nv, dtype=q.dtype), J).S
+        S = kkt_inverse(metric(mechanism, q.dtype), J, mechanism.local_sizes).S
         return 2 * S - product(S, product(J, S))  # the series is good to ten digits; once more squares the error
 
     def close(
@@ -73,8 +74,13 @@ class Closure(eqx.Module):
         damping: float = _LEAST_DAMPING,
     ) -> "Closed":
         """The closed position near q; see the function `close`."""
-        rows, jacobian = lambda q: self.rows(mechanism, q, t), lambda q: self.jacobian(mechanism, q, t)
-        return close(mechanism, rows, jacobian, q, size=size, limit=limit, damping=damping)
+        rows = partial(self.rows, mechanism, t=t)
+        sizes = row_sizes(mechanism, self.followed)
+
+        def jacobian(q):
+            return sized(mechanism, self.jacobian(mechanism, q, t))
+
+        return close(mechanism, rows, jacobian, q, row_sizes=sizes, size=size, limit=limit, damping=damping)
 
     def _picked(self, values):
         picked = values[jnp.asarray(self.followed, int)]
@@ -86,6 +92,25 @@ class Closure(eqx.Module):
 
     def _gap_rate(self, mechanism, q, dq, t):
         return mechanism.rate(self._gaps, q, dq, t)[1]
+
+
+def row_sizes(mechanism: AbstractMechanism, followed: tuple[int, ...]) -> Float[Array, " rows"] | float:
+    """Sizes of the rows [Φ; q[followed]]."""
+    if not followed:
+        return mechanism.constraint_sizes
+    mine, sizes = jnp.broadcast_to(mechanism.constraint_sizes, mechanism.m), mechanism.coordinate_sizes
+    return jnp.concatenate([mine, sizes[jnp.asarray(followed, int)]])
+
+
+def sized(mechanism: AbstractMechanism, J: Float[Array, "rows nv"]) -> Float[Array, "rows nv"]:
+    """A derivative by velocities as that by changes by their sizes."""
+    return J if mechanism.local_sizes is None else J * mechanism.local_sizes
+
+
+def metric(mechanism: AbstractMechanism, dtype: jnp.dtype) -> Float[Array, "nv nv"]:
+    """What velocities are measured with: vᵀ G v counts each by its size."""
+    sizes = mechanism.local_sizes
+    return jnp.eye(mechanism.nv, dtype=dtype) if sizes is None else jnp.diag(1 / sizes**2).astype(dtype)
 
 
 class Instant(eqx.Module):
@@ -119,21 +144,23 @@ def close(
     jacobian: Callable[[Coordinates], Float[Array, "rows nv"]],
     q: Coordinates,
     *,
+    row_sizes: Float[Array, " rows"] | float,
     size: Scalar,
     limit: int | Int[Array, ""],
     damping: float = _LEAST_DAMPING,
 ) -> Closed:
     """The closed position near q, by damped Newton steps of least norm.
 
-    A step v = −(JᵀJ + μ)⁻¹ Jᵀ gaps, rows scaled to unit gradients, q ⊞ v; μ falls to its least value while the gaps
-    shrink and grows where they do not. Redundant rows, freedom and singular poses are welcome.
+    A step v = −(JᵀJ + μ)⁻¹ Jᵀ gaps, changes by their sizes and rows of unit length, q ⊞ v; μ falls to its least value
+    while the gaps shrink and grows where they do not. Redundant rows, freedom and singular poses are welcome.
 
     Args:
         mechanism: The mechanism.
         rows: What has to become zero.
-        jacobian: Its derivative with respect to velocities.
+        jacobian: Its derivative by changes of q by their sizes.
         q: Where to start [m, rad].
-        size: Size of the coordinates, to which rounding is relative [m, rad].
+        row_sizes: Sizes of the rows.
+        size: Extent of the coordinates, to which rounding is relative.
         limit: Most steps.
         damping: First μ; the least one for a start nearby.
     """
@@ -142,11 +169,11 @@ def close(
 
     def body(s):
         J = jacobian(s.q)
-        norms = row_norms(J)
+        norms = row_norms(J, row_sizes)
         J, gaps = J / norms[:, None], rows(s.q) / norms
         slope = gaps @ J
         stuck = jnp.linalg.norm(slope) <= _STUCK * jnp.linalg.norm(gaps)
-        trial = mechanism.retract(s.q, -spd_solve(product(J.T, J) + s.damping * identity, slope))
+        trial = mechanism.moved(s.q, -spd_solve(product(J.T, J) + s.damping * identity, slope))
         gaps_trial = rows(trial) / norms
         lower = jnp.linalg.norm(gaps_trial) < jnp.linalg.norm(gaps)  # False for NaN
         left = jnp.max(jnp.abs(jnp.where(lower, gaps_trial, gaps)), initial=0.0)

@@ -8,6 +8,7 @@ import numpy as np
 from fgmbs.algebra.pseudo_inverse import rank_limit, row_norms
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics.assembly import assemble
+from fgmbs.kinematics.closure import sized
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector
 from fgmbs.kinematics.position import solve_position
 from fgmbs.kinematics.search import unit_rows
@@ -91,17 +92,22 @@ def _rank(A) -> int:
 @eqx.filter_jit
 def _jacobians(mechanism, q, t):
     """Φ_q with unit rows in q and in neighbours, their relative distance from q and from where they were looked for."""
-    scale = jnp.maximum(jnp.max(jnp.abs(q)), jnp.finfo(q.dtype).tiny)
+    known = prepared(mechanism)
+    scale = known.extent(q)
     noise = jax.random.normal(jax.random.key(0), (_NEIGHBOURS, mechanism.nv), q.dtype)
     steps = jnp.concatenate([jnp.zeros((1, mechanism.nv), q.dtype), _NEIGHBOURHOOD * scale * noise])
 
     def jacobian(step):
-        start = mechanism.retract(q, step)
+        start = known.moved(q, step)
         q_near, info = solve_position(mechanism, start, t)
-        Phi_q = prepared(mechanism).constraint_jacobian(q_near, t)
-        moved = jnp.max(jnp.abs(mechanism.local(start, q_near))) / scale
-        away = jnp.max(jnp.abs(mechanism.local(q, q_near))) / scale
-        return Phi_q / row_norms(Phi_q)[:, None], away, jnp.where(info.assembled, moved, jnp.inf)
+        Phi_q = sized(known, known.constraint_jacobian(q_near, t))
+        moved = jnp.max(jnp.abs(known.relative(known.local(start, q_near)))) / scale
+        away = jnp.max(jnp.abs(known.relative(known.local(q, q_near)))) / scale
+        return (
+            Phi_q / row_norms(Phi_q, known.constraint_sizes)[:, None],
+            away,
+            jnp.where(info.assembled, moved, jnp.inf),
+        )
 
     return jax.vmap(jacobian)(steps)
 

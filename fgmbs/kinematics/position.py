@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.algebra.pseudo_inverse import RankFactors, rank_factors, row_norms
-from fgmbs.kinematics.closure import close
+from fgmbs.kinematics.closure import close, row_sizes
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.status import Status
 from fgmbs.typing import Constraints, Coordinates, Scalar
@@ -43,7 +43,10 @@ class PositionInfo(eqx.Module):
 
 
 class PositionProblem(eqx.Module):
-    """min ½ |q − q_start|² subject to C(q) = [Φ(q, t); q_i − value_i for each given i] = 0."""
+    """min ½ |q − q_start|² subject to C(q) = [Φ(q, t); q_i − value_i for each given i] = 0.
+
+    All of it with changes v of the coordinates by their sizes.
+    """
 
     mechanism: AbstractMechanism
     q_start: Coordinates
@@ -55,33 +58,36 @@ class PositionProblem(eqx.Module):
     def rows(self, q):
         return jnp.concatenate([self.mechanism.constraints(q, self.t), self.given * (q - self.values)])
 
+    @property
+    def row_sizes(self):
+        return row_sizes(self.mechanism, tuple(range(self.mechanism.n)))
+
     def rows_along(self, q):
         """v ↦ C(q ⊞ v)."""
-        return lambda v: self.rows(self.mechanism.retract(q, v))
+        return lambda v: self.rows(self.mechanism.moved(q, v))
 
     def jacobian(self, q):
         return jax.jacfwd(self.rows_along(q))(self.zero)
 
     def distance(self, q):
-        d = self.mechanism.local(self.q_start, q)
+        d = self.mechanism.relative(self.mechanism.local(self.q_start, q))
         return d @ d / 2
 
     def gradient(self, q):
-        return jax.grad(lambda v: self.distance(self.mechanism.retract(q, v)))(self.zero)
+        return jax.grad(lambda v: self.distance(self.mechanism.moved(q, v)))(self.zero)
 
     def lagrangian_hessian(self, q, lambda_):
         """∇²(distance + λᵀC): I + Σ λ_i ∇²C_i where the coordinates are a vector space."""
         rows = self.rows_along(q)
-        return jax.hessian(lambda v: self.distance(self.mechanism.retract(q, v)) + lambda_ @ rows(v))(self.zero)
+        return jax.hessian(lambda v: self.distance(self.mechanism.moved(q, v)) + lambda_ @ rows(v))(self.zero)
 
     @property
     def zero(self):
         return jnp.zeros(self.mechanism.nv, self.q_start.dtype)
 
     def scale(self, q):
-        """The size that tolerances are relative to [m, rad]."""
-        scale = jnp.maximum(jnp.max(jnp.abs(q)), jnp.max(jnp.abs(self.q_start)))
-        return jnp.where(scale > 0, scale, 1.0)
+        """The size that tolerances are relative to."""
+        return jnp.maximum(self.mechanism.extent(q), self.mechanism.extent(self.q_start))
 
 
 def solve_position(
@@ -94,7 +100,8 @@ def solve_position(
 ) -> tuple[Coordinates, PositionInfo]:
     """The assembled configuration nearest to a start, as far as a local search finds it.
 
-    Solves min ½ |q − q_start|² subject to Φ(q, t) = 0 ([Blanco21] eq. (1)) and q_i = value_i for the given coordinates.
+    Solves min ½ |q − q_start|² subject to Φ(q, t) = 0 ([Blanco21] eq. (1)) and q_i = value_i for the given coordinates,
+    metres and radians by their sizes in the mechanism (`local_sizes`): the answer does not depend on units.
     Levenberg–Marquardt closes the constraints by steps near the minimum norm; then Newton steps along the closed
     configurations, each closed again and accepted only if nearer, approach the start. Redundant rows are welcome.
 
@@ -138,12 +145,13 @@ def nearest_closed(problem: PositionProblem, q):
     def body(s):
         first = s.k == 0
         limit = jnp.where(first, _CLOSE_LIMIT, _RECLOSE_LIMIT)
-        near = problem.mechanism.retract(s.q, s.step)
+        near = problem.mechanism.moved(s.q, s.step)
         q_trial, closed, k, *_ = close(
             problem.mechanism,
             problem.rows,
             problem.jacobian,
             near,
+            row_sizes=problem.row_sizes,
             size=problem.scale(near),
             limit=limit,
             damping=_DAMPING,
@@ -154,7 +162,7 @@ def nearest_closed(problem: PositionProblem, q):
         q = jnp.where(accept, q_trial, s.q)
 
         C_q, gradient = problem.jacobian(q), problem.gradient(q)
-        norms = row_norms(C_q)
+        norms = row_norms(C_q, problem.row_sizes)
         factors = rank_factors(C_q / norms[:, None])
         lambda_ = -(factors.pseudo_inverse().T @ gradient) / norms
         hessian = problem.lagrangian_hessian(q, lambda_)
@@ -165,7 +173,15 @@ def nearest_closed(problem: PositionProblem, q):
         still = jnp.minimum(length, radius) <= 1e3 * eps * scale
         closed = jnp.where(first, closed, s.closed)
         return _Approach(
-            q, lambda_, problem.rows(q) / norms, step, radius, s.k + 1, s.iterations + k, closed, ~closed | still
+            q,
+            lambda_,
+            problem.rows(q) / row_norms(problem.mechanism.relative(C_q), problem.row_sizes),
+            step,
+            radius,
+            s.k + 1,
+            s.iterations + k,
+            closed,
+            ~closed | still,
         )
 
     n_rows, zero = problem.rows(q).shape[0], jnp.asarray(0)
@@ -226,7 +242,7 @@ def _implicit_nearest_jvp(primals, tangents):
         rows = problem.rows_along(q)
 
         def lagrangian(v):
-            return problem.distance(problem.mechanism.retract(q, v)) + lambda_ @ rows(v)
+            return problem.distance(problem.mechanism.moved(q, v)) + lambda_ @ rows(v)
 
         return jax.grad(lagrangian)(problem.zero), rows(problem.zero)
 
@@ -234,7 +250,7 @@ def _implicit_nearest_jvp(primals, tangents):
     # A None is the tangent of what does not depend on the numbers that vary.
     t_gradient, t_C = (jnp.zeros_like(x) if t is None else t for x, t in zip(values, t_values, strict=True))
     C_q, hessian = problem.jacobian(q), problem.lagrangian_hessian(q, lambda_)
-    norms = jax.lax.stop_gradient(row_norms(C_q))
+    norms = jax.lax.stop_gradient(row_norms(C_q, problem.row_sizes))
     factors = rank_factors(jax.lax.stop_gradient(C_q) / norms[:, None])
     H = jax.lax.stop_gradient(hessian)
     G = _null_space_inverse(factors, H, convex=False)
@@ -256,5 +272,5 @@ def _implicit_nearest_jvp(primals, tangents):
     # One vector, because the transpose of the solve wants all or none of its right-hand sides to vary.
     t_x = jax.lax.custom_linear_solve(matvec, -jnp.concatenate([t_gradient, t_C]), solve, symmetric=True)
     t_v, t_lambda = t_x[:nv], t_x[nv:]
-    t_q = jax.jvp(lambda v: problem.mechanism.retract(q, v), (problem.zero,), (t_v,))[1]
+    t_q = jax.jvp(lambda v: problem.mechanism.moved(q, v), (problem.zero,), (t_v,))[1]
     return (q, lambda_), (t_q, t_lambda)

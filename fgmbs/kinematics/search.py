@@ -10,14 +10,15 @@ from jaxtyping import Array, Bool, Float
 
 from fgmbs.algebra.pseudo_inverse import row_norms
 from fgmbs.compiled.tracing import where_needed
+from fgmbs.kinematics.closure import sized
 from fgmbs.kinematics.position import PositionInfo, PositionProblem, implicit_nearest, nearest_closed
 from fgmbs.kinematics.tracking import lead
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.status import Status
 from fgmbs.typing import Coordinates, Scalar
 
-_THROWS = (-2.0, -1.0, 1.0, 2.0)
-"""How far a search throws a coordinate, relative to the extent of the mechanism."""
+_THROWS = (-1.5, -0.75, 0.75, 1.5)
+"""How far a search throws a coordinate, relative to its reach."""
 _GUESSES = 64, 32
 """Thrown guesses of a search, at most, and random ones."""
 
@@ -46,7 +47,8 @@ def nearest_assembly(
 
     def nearest():
         fixed = jax.lax.stop_gradient(arguments)
-        return _nearest(search(*fixed, jnp.asarray(False)), fixed[1])
+        attempts = search(*fixed, jnp.asarray(False))
+        return _nearest(attempts, distances(mechanism, fixed[1], attempts.q))
 
     if start is None:
         as_drawn, rows = unit_rows(*arguments[:3])
@@ -68,8 +70,7 @@ class _Found(NamedTuple):
 
 
 @eqx.filter_jit
-def _nearest(attempts, start) -> _Found:
-    distances = jnp.linalg.norm(attempts.q - start, axis=1)
+def _nearest(attempts, distances) -> _Found:
     k = jnp.argmin(jnp.where(attempts.good, distances, jnp.inf))  # the first where none is good
     return _Found(attempts.q[k], attempts.lambda_[k], attempts.good[k])
 
@@ -82,6 +83,13 @@ def _implicit(mechanism, start, t, given, values, q, lambda_):
 def _problem(mechanism, start, t, given, values) -> PositionProblem:
     held = jnp.zeros_like(start) if given is None else given.astype(start.dtype)
     return PositionProblem(prepared(mechanism), start, t, held, values)
+
+
+@eqx.filter_jit
+def distances(mechanism: AbstractMechanism, start: Coordinates, q: Float[Array, "poses n"]) -> Float[Array, " poses"]:
+    """How far poses are from a start, coordinates by their sizes."""
+    mechanism = prepared(mechanism)
+    return jax.vmap(lambda q: jnp.linalg.norm(mechanism.relative(mechanism.local(start, q))))(q)
 
 
 class Attempts(NamedTuple):
@@ -131,8 +139,7 @@ def search(
         k, (guess, reached), attempts = state
         good = attempts.good[:direct]
         centre = jnp.where(jnp.any(good), attempts.q[jnp.argmax(good)], start)
-        extent = jnp.maximum(jnp.ptp(centre), jnp.max(jnp.abs(centre)))
-        move = jnp.maximum(extent, jnp.finfo(start.dtype).tiny) * moves[jnp.maximum(k - direct, 0)]
+        move = mechanism.reach * moves[jnp.maximum(k - direct, 0)]
         guess = jnp.where(k < direct, guess, mechanism.retract(centre, move))
         free = (k == 1) & (k < direct)
         held = jnp.where(free, 0.0, problem.given)
@@ -164,7 +171,7 @@ def search(
 
 
 def _moves(nv: int) -> np.ndarray:
-    """One velocity at a time, and at random, for an extent of 1."""
+    """One velocity at a time, and at random, for a reach of 1."""
     rng = np.random.default_rng(0)
     thrown = np.concatenate([distance * np.eye(nv) for distance in _THROWS])
     at_random = rng.choice([0.3, 1.0], (_GUESSES[1], 1)) * rng.standard_normal((_GUESSES[1], nv))
@@ -173,13 +180,12 @@ def _moves(nv: int) -> np.ndarray:
 
 @eqx.filter_jit
 def unit_rows(mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> tuple[Bool[Array, ""], Float[Array, "m nv"]]:
-    """(whether all constraints hold to rounding, Φ_q with rows of unit length)."""
+    """(whether all constraints hold to rounding, Φ_q by changes by their sizes with rows of unit length)."""
     mechanism = prepared(mechanism)
-    Phi_q = mechanism.constraint_jacobian(q, t)
-    norms = row_norms(Phi_q)
-    size = jnp.maximum(jnp.max(jnp.abs(q), initial=0.0), jnp.finfo(q.dtype).tiny)
+    Phi_q = sized(mechanism, mechanism.constraint_jacobian(q, t))
+    norms = row_norms(Phi_q, mechanism.constraint_sizes)
     gap = jnp.max(jnp.abs(mechanism.constraints(q, t) / norms), initial=0.0)
-    return gap <= 1e3 * jnp.finfo(q.dtype).eps * size, Phi_q / norms[:, None]
+    return gap <= 1e3 * jnp.finfo(q.dtype).eps * mechanism.extent(q), Phi_q / norms[:, None]
 
 
 @eqx.filter_jit

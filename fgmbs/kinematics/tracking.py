@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.algebra.kkt import product, spd_solve
-from fgmbs.kinematics.closure import Closure, Instant
+from fgmbs.algebra.pseudo_inverse import row_norms
+from fgmbs.kinematics.closure import Closure, Instant, row_sizes, sized
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
@@ -87,7 +88,7 @@ def lead(
 class _Way(NamedTuple):
     q: Coordinates
     direction: Velocities
-    """Tangent of the part before, by its length."""
+    """Tangent of the part before, by time, or by the number of samples if time stands still."""
     done: Scalar
     """How much of the way to the sample is done, from 0 to 1."""
     part: Scalar
@@ -105,8 +106,7 @@ def walk(
 ) -> Tracked:
     """`track` of a prepared mechanism without derivatives, of those coordinates that are held, if it is needed."""
     mechanism, q0, t, y = jax.lax.stop_gradient((mechanism, q0, t, y))
-    drawn = jnp.max(jnp.abs(mechanism.reference))
-    longest = _LONGEST_MOVE * jnp.where(drawn > 0, drawn, 1.0)
+    longest = _LONGEST_MOVE * mechanism.extent(mechanism.reference)
 
     def advance(way, row0, row1):
         """The next part of the way between two samples (t, y)."""
@@ -114,17 +114,19 @@ def walk(
         (t0, y0), (t1, y1) = (jax.tree.map(lambda a, b, s=s: a + s * (b - a), row0, row1) for s in (way.done, done))
         closure = Closure(followed, Instant(t1, y1), held)
         # Tangent: the rows at (t1, y1) vanish to first order. Near to the one before, where it is not unique.
-        J = closure.jacobian(mechanism, way.q, t0)
-        length = jnp.sqrt(jnp.sum((y1 - y0) ** 2) + (t1 - t0) ** 2)
+        J = sized(mechanism, closure.jacobian(mechanism, way.q, t0))
+        norms = row_norms(J, row_sizes(mechanism, followed))
+        J = J / norms[:, None]
+        length = jnp.where(t[-1] > t[0], t1 - t0, done - way.done)
         before = length * way.direction
         normal = product(J.T, J)
         normal = normal + _DAMPING * jnp.trace(normal) * jnp.eye(mechanism.nv, dtype=J.dtype)
-        move = before - spd_solve(normal, J.T @ (closure.rows(mechanism, way.q, t1) + J @ before))
-        size = jnp.max(jnp.abs(way.q)) + jnp.max(jnp.abs(y1), initial=0.0)
+        move = before - spd_solve(normal, J.T @ (closure.rows(mechanism, way.q, t1) / norms + J @ before))
+        size = mechanism.extent(way.q)
         q, closed, count, *_ = closure.close(
-            mechanism, mechanism.retract(way.q, move), t1, size=size, limit=_NEWTON_LIMIT
+            mechanism, mechanism.moved(way.q, move), t1, size=size, limit=_NEWTON_LIMIT
         )
-        good = closed & (jnp.max(jnp.abs(mechanism.local(way.q, q))) <= longest)
+        good = closed & (jnp.max(jnp.abs(mechanism.relative(mechanism.local(way.q, q)))) <= longest)
         return _Way(
             jnp.where(good, q, way.q),
             jnp.where(good & (length > 0), move / jnp.where(length > 0, length, 1.0), way.direction),

@@ -5,16 +5,17 @@ from collections.abc import Mapping
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool
 
 from fgmbs.algebra.pseudo_inverse import pseudo_inverse, row_norms
 from fgmbs.errors import ArgumentError
+from fgmbs.kinematics.closure import sized
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector, given_arrays, listed
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
 _CONTRADICTION = 1e-9
-"""What is left of velocities that contradict each other, relative to the largest, or to 1."""
+"""What is left of velocities that contradict each other, relative to the largest of what is asked and found."""
 
 
 def solve_velocity(
@@ -40,7 +41,7 @@ def solve_velocity(
     mechanism = prepared(mechanism)
     t = jnp.asarray(t, q.dtype)
     Phi_t = mechanism.constraint_rate(q, jnp.zeros(mechanism.nv, q.dtype), t)
-    return _nearest_rates(mechanism.constraint_jacobian(q, t), -Phi_t, given_mask, given_values, start)
+    return _nearest_rates(mechanism, q, t, -Phi_t, given_mask, given_values, start)
 
 
 def solve_acceleration(
@@ -65,7 +66,7 @@ def solve_acceleration(
     mechanism = prepared(mechanism)
     t = jnp.asarray(t, q.dtype)
     c = mechanism.constraint_bias(q, dq, t)
-    return _nearest_rates(mechanism.constraint_jacobian(q, t), c, given_mask, given_values, start)
+    return _nearest_rates(mechanism, q, t, c, given_mask, given_values, start)
 
 
 def velocities(
@@ -127,22 +128,30 @@ def velocity_and_gaps(
 ) -> tuple[Velocities, Constraints, Bool[Array, ""]]:
     """(dq as `solve_velocity` finds it, what is left of each constraint, whether all that was asked holds)."""
     dq = solve_velocity(mechanism, q, t, mask, values, start)
-    gaps = jnp.abs(prepared(mechanism).constraint_rate(q, dq, t))
-    gaps = gaps / row_norms(prepared(mechanism).constraint_jacobian(q, t))
-    left = jnp.maximum(jnp.max(gaps, initial=0.0), jnp.max(jnp.where(mask, jnp.abs(dq - values), 0.0)))
-    size = jnp.maximum(jnp.max(jnp.abs(dq), initial=1.0), jnp.max(jnp.abs(values)))
+    mechanism = prepared(mechanism)
+    gaps = jnp.abs(mechanism.constraint_rate(q, dq, t))
+    norms = row_norms(sized(mechanism, mechanism.constraint_jacobian(q, t)), mechanism.constraint_sizes)
+    gaps = gaps / norms
+    missed, asked = (jnp.where(mask, jnp.abs(mechanism.relative(v)), 0.0) for v in (dq - values, values))
+    # Prescribed motions, too, ask for velocities.
+    driven = jnp.abs(mechanism.constraint_rate(q, jnp.zeros_like(dq), t)) / norms
+    left = jnp.maximum(jnp.max(gaps, initial=0.0), jnp.max(missed))
+    near = jnp.zeros_like(dq) if start is None else jnp.abs(mechanism.relative(start))
+    size = jnp.max(jnp.concatenate([jnp.abs(mechanism.relative(dq)), asked, driven, near]))
     return dq, gaps, left <= _CONTRADICTION * size
 
 
 def _nearest_rates(
-    Phi_q: Float[Array, "m nv"], rhs: Constraints, given_mask, given_values, start: Velocities | None
+    mechanism: AbstractMechanism, q, t, rhs: Constraints, given_mask, given_values, start: Velocities | None
 ) -> Velocities:
-    """min |x − start|² over the least-squares solutions of Φ_q x = rhs, x_i = value_i."""
-    x = jnp.zeros_like(Phi_q, shape=Phi_q.shape[1]) if start is None else start
-    norms = row_norms(Phi_q)
+    """min |x − start|², by sizes, over the least-squares solutions of Φ_q x = rhs, x_i = value_i."""
+    Phi_q = sized(mechanism, mechanism.constraint_jacobian(q, t))
+    sizes = jnp.ones(mechanism.nv, q.dtype) if mechanism.local_sizes is None else mechanism.local_sizes
+    x = jnp.zeros(mechanism.nv, q.dtype) if start is None else start / sizes
+    norms = row_norms(Phi_q, mechanism.constraint_sizes)
     A, b = Phi_q / norms[:, None], rhs / norms
     if given_mask is not None:
         given = given_mask.astype(Phi_q.dtype)
-        values = jnp.zeros_like(given) if given_values is None else given_values
+        values = jnp.zeros_like(given) if given_values is None else given_values / sizes
         A, b = jnp.concatenate([A, jnp.diag(given)]), jnp.concatenate([b, given * values])
-    return x + pseudo_inverse(A) @ (b - A @ x)
+    return sizes * (x + pseudo_inverse(A) @ (b - A @ x))

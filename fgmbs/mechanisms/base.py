@@ -55,6 +55,46 @@ class AbstractMechanism(eqx.Module):
         return tuple(range(self.nv))
 
     @property
+    def local_sizes(self) -> Velocities | None:
+        """Size of each velocity, for a family that has metres beside radians: its own length and 1.
+
+        By these numbers, which must not be differentiated, coordinates of several kinds are compared: in any unit of
+        length the answer is the same then. None where all coordinates are of one kind.
+        """
+        return None
+
+    @property
+    def coordinate_sizes(self) -> Coordinates:
+        """Size of each coordinate: that of its velocity. A family of n ≠ nv with `local_sizes` says its own."""
+        return jnp.ones(self.n, self.reference.dtype) if self.local_sizes is None else self.local_sizes
+
+    @property
+    def constraint_sizes(self) -> Constraints | float:
+        """How much each row of Φ changes, about, by a change of size 1, so that rows in m², m and radians compare."""
+        return 1.0
+
+    @property
+    def reach(self) -> Velocities:
+        """How far each local coordinate moves at most, about: how far a search throws it."""
+        farthest = jnp.maximum(jnp.max(jnp.abs(self.reference / self.coordinate_sizes), initial=0.0), jnp.pi)
+        return farthest * (jnp.ones(self.nv, self.reference.dtype) if self.local_sizes is None else self.local_sizes)
+
+    def extent(self, q: Coordinates) -> Scalar:
+        """The largest coordinate by its size, what rounding is relative to; no less than 1 where sizes differ."""
+        if self.local_sizes is not None:
+            return jnp.max(jnp.abs(q / self.coordinate_sizes), initial=1.0)
+        extent = jnp.max(jnp.abs(q), initial=0.0)
+        return jnp.where(extent > 0, extent, 1.0)
+
+    def relative(self, v: Float[Array, "*rows nv"]) -> Float[Array, "*rows nv"]:
+        """Changes of coordinates by their sizes."""
+        return v if self.local_sizes is None else v / self.local_sizes
+
+    def moved(self, q: Coordinates, v: Velocities) -> Coordinates:
+        """q ⊞ v for changes by their sizes, of which `relative` is the inverse."""
+        return self.retract(q, v if self.local_sizes is None else self.local_sizes * v)
+
+    @property
     def dof(self) -> int:
         """Degrees of freedom in a generic configuration, by numerical rank; needs a mechanism of concrete numbers.
 
@@ -256,6 +296,7 @@ class AbstractMechanism(eqx.Module):
             self.constraint_jacobian(q, t),
             self.forces(q, dq, t) + applied,
             self.constraint_bias(q, dq, t),
+            self.local_sizes,
         )
 
     def retract(self, q: Coordinates, v: Velocities) -> Coordinates:

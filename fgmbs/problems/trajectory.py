@@ -155,7 +155,7 @@ class Trajectory(eqx.Module):
         matrix, in which a step of a simulation is projected too.
         """
         M = self.mechanism.mass_matrix(q)
-        P = kkt_inverse(M, self.mechanism.constraint_jacobian(q, t)).P
+        P = kkt_inverse(M, self.mechanism.constraint_jacobian(q, t), self.mechanism.local_sizes).P
         B = self.selection(q, t)
         return B @ (P @ M), P, B
 

@@ -13,8 +13,15 @@ from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar import scopes
+from fgmbs.mechanisms.planar.constraints.absolute_angle import absolute_angle
+from fgmbs.mechanisms.planar.constraints.distance import squared_distance
+from fgmbs.mechanisms.planar.constraints.fixed_slider import fixed_slider
+from fgmbs.mechanisms.planar.constraints.gear import gear
+from fgmbs.mechanisms.planar.constraints.mobile_slider import mobile_slider
 from fgmbs.mechanisms.planar.constraints.plane import dot, perpendicular
 from fgmbs.mechanisms.planar.constraints.prescribed_motion import prescribed_motion
+from fgmbs.mechanisms.planar.constraints.relative_angle import relative_angle
+from fgmbs.mechanisms.planar.constraints.rigid_point import rigid_point
 from fgmbs.mechanisms.planar.description import (
     AngleActuatorDescription,
     BodyActuatorDescription,
@@ -175,6 +182,36 @@ class PlanarMechanism(AbstractMechanism):
         return tuple(i // 2 for i in range(2 * points)) + tuple(range(points, points + angles))
 
     @property
+    def local_sizes(self) -> Velocities | None:
+        """The mean length of the bodies for positions, 1 for angles."""
+        angles = len(self.structure.blank.relative_coordinates)
+        if angles in (0, self.n):
+            return None
+        length = jax.lax.stop_gradient(self._numbers.length)
+        return jnp.concatenate([jnp.broadcast_to(length, self.n - angles), jnp.ones(angles, length.dtype)])
+
+    @property
+    def reach(self) -> Velocities:
+        """The extent of the drawing for positions, half a turn for angles."""
+        angles = len(self.structure.blank.relative_coordinates)
+        points = self.point_positions(self.reference)
+        extent = jnp.maximum(jnp.max(jnp.ptp(points, axis=0)), self._numbers.length)
+        return jnp.concatenate([jnp.broadcast_to(extent, self.n - angles), jnp.full(angles, jnp.pi, extent.dtype)])
+
+    @property
+    def constraint_sizes(self) -> Constraints:
+        """Powers of the mean length of the bodies."""
+        in_metres = all(unit == "m" for unit in self.coordinate_units)
+        powers = []
+        for group in self._topology.groups:
+            for constraint in group.members:
+                driven = group.function is prescribed_motion
+                unit = self.coordinate_units[constraint.coordinates[0]] if driven else None
+                power = int(unit == "m") if driven else _POWERS[group.function]
+                powers += [power - in_metres] * len(constraint.row_names)
+        return jax.lax.stop_gradient(self._numbers.length) ** jnp.asarray(powers, float)
+
+    @property
     def actuator_names(self) -> tuple[str, ...]:
         return self.structure.blank.actuator_names
 
@@ -282,6 +319,11 @@ class PlanarMechanism(AbstractMechanism):
     def fixed_points(self) -> tuple[int, ...]:
         """Points that belong to the ground."""
         return tuple(i for i, point in enumerate(self.structure.blank.points) if point.fixed)
+
+
+_POWERS = {squared_distance: 2, fixed_slider: 2, mobile_slider: 2, rigid_point: 1}
+_POWERS |= {absolute_angle: 0, relative_angle: 0, gear: 0}
+"""Dimension of constraints: the power of a length."""
 
 
 def _index(name: str, names: tuple[str, ...], argument: str, kind: str) -> int:

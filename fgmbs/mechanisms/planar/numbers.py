@@ -28,6 +28,8 @@ class PlanarNumbers(eqx.Module):
 
     reference: Float[Array, " n"]
     """Coordinates as drawn [m, rad]."""
+    length: Float[Array, ""]
+    """Mean length of the bodies: what lengths are compared with [m]."""
     velocities: Float[Array, " n"]
     """Initial velocities of the description, 0 where it has none [m/s, rad/s]."""
     fixed_points: Float[Array, "fixed 2"]
@@ -68,12 +70,14 @@ def planar_numbers(
     free, fixed = points[: topology.free], points[topology.free :]
     angles = _stack(list(scopes.angles(description, names).values()))
     velocities = {name: drawing.numbers[f"initial_velocities.{name}"] for name, _ in description.initial_velocities}
-    M, weight = _inertia(topology, drawing)
+    lengths = _stack([drawing.body_length(k) for k in range(len(description.planar_bodies))])
+    M, weight = _inertia(topology, drawing, lengths)
     massless = topology.n - 2 * topology.free
     timed = {name: names[name] for name in topology.timed_names}
     timed |= {name: drawing.numbers[name] for name, quantity in topology.timed.items() if not quantity.varies}
     return PlanarNumbers(
         reference=jnp.concatenate([free.ravel(), angles]),
+        length=jnp.mean(lengths) if len(lengths) else jnp.ones(()),
         velocities=_stack([velocities.get(name, 0.0) for name in description.coordinate_names]),
         fixed_points=fixed,
         constraints=tuple(
@@ -94,13 +98,12 @@ def planar_numbers(
     )
 
 
-def _inertia(topology: PlanarTopology, drawing: "_Drawing"):
+def _inertia(topology: PlanarTopology, drawing: "_Drawing", lengths: Float[Array, " bodies"]):
     """Mass matrix and weights of all points, free ones first."""
     description = drawing.description
     bodies = description.planar_bodies
     owners = [scopes.owner(description, "planar_bodies", k) for k in range(len(bodies))]
     pairs = topology.rows[np.array([body.points[:2] for body in bodies], dtype=int).reshape(-1, 2)]
-    lengths = _stack([drawing.body_length(k) for k in range(len(bodies))])
     masses, inertias = (_stack([drawing.numbers[f"{owner}.{key}"] for owner in owners]) for key in ("mass", "I0"))
     centres = _stack([drawing.vector(f"{owner}.cog") for owner in owners]).reshape(-1, 2)
     gravity = drawing.vector("gravity")

@@ -22,8 +22,8 @@ Desired: TypeAlias = ArrayLike | tuple[ArrayLike, ...] | Callable
 
 _UNIFORM = 1e-6
 """How much time steps may differ to count as uniform, relative to the step: files round."""
-_MOMENT = 1e-9
-"""How long before a sample the acceleration of a function is looked at for a jump [s] …"""
+_MOMENT = 1e-6
+"""How long before a sample the acceleration of a function is looked at for a jump, relative to the time step …"""
 _JUMP = 1e-4
 """… and how large it is, relative to the largest acceleration."""
 
@@ -150,6 +150,11 @@ def checked_times(t: ArrayLike) -> np.ndarray:
     return times
 
 
+def resolution(times: np.ndarray) -> float:
+    """How exactly times are known: some units in the last place of the largest [s]."""
+    return 4 * float(np.finfo(float).eps) * float(np.max(np.abs(times)))
+
+
 def uniform_step(times: np.ndarray, why: str) -> float:
     """The step of uniform times.
 
@@ -159,7 +164,7 @@ def uniform_step(times: np.ndarray, why: str) -> float:
     steps = np.diff(times)
     mean = (times[-1] - times[0]) / len(steps)
     off = np.abs(times - (times[0] + mean * np.arange(len(times))))
-    if off.max() > _UNIFORM * mean + 1e-9 * np.abs(times).max():
+    if off.max() > _UNIFORM * mean + resolution(times):
         k = int(np.argmax(np.abs(steps - mean)))
         raise ArgumentError(
             f"t: expected uniform times, {why}; found steps from {steps.min():.6g} to {steps.max():.6g} s, as from "
@@ -181,7 +186,8 @@ def _places(mechanism: AbstractMechanism, name: str, argument: str) -> list[int]
 def _columns(where: str, value: Desired, times: np.ndarray, width: int) -> list[Array | None]:
     """(values, velocities, accelerations, their jumps), each (steps, width); None for those that are not given."""
     if callable(value):
-        at, before = (sample_function(value, jnp.asarray(t)) for t in (times, times - _MOMENT))
+        moment = max(_MOMENT * float(np.min(np.diff(times))), resolution(times))
+        at, before = (sample_function(value, jnp.asarray(t)) for t in (times, times - moment))
         y, dy, after, left = (checked_samples(where, part, times, width) for part in (*at, before.ddy))
         inner = jnp.zeros(len(times), bool).at[2:-3].set(True)[:, None]
         jumps = inner & (jnp.abs(after - left) > _JUMP * jnp.max(jnp.abs(after)))

@@ -17,7 +17,7 @@ from fgmbs.factors.constraints import position_constraint
 from fgmbs.factors.priors import tracking_selected
 from fgmbs.graph.time_graph import TimeGraph
 from fgmbs.kinematics import assemble
-from fgmbs.kinematics.closure import Closure
+from fgmbs.kinematics.closure import Closure, sized
 from fgmbs.kinematics.names import coordinate_index, finite_number, given_arrays, listed
 from fgmbs.kinematics.search import nearest_assembly
 from fgmbs.kinematics.velocity import contradiction, velocity_and_gaps
@@ -199,10 +199,9 @@ def refuse_freedom(mechanism: AbstractMechanism, followed: tuple[int, ...], t: f
     if not is_traced(mechanism):
         with computed_now():
             q = assemble(mechanism, t=t)
-            aside = np.random.default_rng(0).standard_normal(mechanism.nv) * 1e-2 * float(jnp.max(jnp.abs(q)))
-            left_nearby = _freedom(
-                mechanism, assemble(mechanism, start=mechanism.retract(q, jnp.asarray(aside)), t=t), t, followed
-            )
+            aside = np.random.default_rng(0).standard_normal(mechanism.nv) * 1e-2 * float(mechanism.extent(q))
+            start = mechanism.moved(q, jnp.asarray(aside))
+            left_nearby = _freedom(mechanism, assemble(mechanism, start=start, t=t), t, followed)
         if left_nearby < left:
             raise ArgumentError(
                 f"desired: the pose as drawn is singular for {names} (a dead point): their motion does not tell how "
@@ -222,7 +221,8 @@ def _freedom(mechanism, q, t, followed) -> int:
 
 @eqx.filter_jit
 def _rows(mechanism, q, t, followed):
-    return Closure(followed).jacobian(prepared(mechanism), q, t)
+    mechanism = prepared(mechanism)
+    return sized(mechanism, Closure(followed).jacobian(mechanism, q, t))
 
 
 def out_of_reach(

@@ -250,7 +250,8 @@ def _least_displacement(mechanism, motors, t, start, sigma, effort, smoothness) 
     dt = t[1] - t[0]
 
     def response(q, t):
-        P = kkt_inverse(mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t)).P
+        M, Phi_q = mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t)
+        P = kkt_inverse(M, Phi_q, mechanism.local_sizes).P
         return jnp.linalg.norm(P @ force_directions(mechanism, q, t, motors), axis=0)
 
     typical = jnp.mean(jax.vmap(response)(start.q, t), axis=0)

@@ -18,9 +18,9 @@ from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.readings import check_sensors
 from fgmbs.unknowns import Free, is_unknown
 
-_ROUGH = 10.0, 1e3
-"""Standard deviations of a start that counts for nothing: of coordinates relative to their extent, of velocities
-relative to that in one second."""
+_ROUGH = 10.0
+"""Standard deviation of a start that counts for nothing: of coordinates relative to the reach of the mechanism, of
+velocities relative to that in one time step."""
 
 
 class Start(NamedTuple):
@@ -134,8 +134,9 @@ def checked_start(
     start: Any,
     start_velocities: Any,
     sigma: tuple[float, float] | None,
+    dt: float,
 ) -> tuple[Start, ...]:
-    """The start of each recording.
+    """The start of each recording; the shortest time step is dt [s].
 
     Raises:
         ArgumentError: Unknown names, numbers that are not finite, not one start for each recording.
@@ -143,9 +144,9 @@ def checked_start(
     """
     places = _for_each(start, recordings, "start")
     speeds = _for_each(start_velocities, recordings, "start_velocities")
-    extent = max(float(np.max(np.abs(np.asarray(mechanism.reference)))), 1.0)
     if sigma is None:
-        sigma = _ROUGH[0] * extent, _ROUGH[1] * extent
+        rough = _ROUGH * float(np.max(mechanism.reach))
+        sigma = rough, rough / dt
     elif len(sigma) != 2 or any(finite_number(s, "start_sigma") <= 0 for s in sigma):
         raise ArgumentError(
             f"start_sigma: expected two positive numbers, of the coordinates and of their velocities; found {sigma!r}"

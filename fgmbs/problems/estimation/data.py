@@ -141,7 +141,9 @@ def _places(numpy: Any, channel: Channel, start, dt, delay, steps):
     """(step at the end of the interval of each sample, where in the interval, which belong to the grid)."""
     place = (channel.stamps - delay - start) / dt
     nearest = numpy.round(place)
-    place = numpy.where(numpy.abs(place - nearest) < _ON_STEP, nearest, place)
+    # Stamps far from zero, as those of a clock, are no more exact than their last place.
+    near = _ON_STEP + 4 * np.finfo(float).eps * numpy.abs(channel.stamps) / dt
+    place = numpy.where(numpy.abs(place - nearest) < near, nearest, place)
     inside = (place >= 0) & (place <= steps - 1)
     place = numpy.where(inside, place, 0.0)
     end = numpy.ceil(place)

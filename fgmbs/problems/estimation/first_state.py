@@ -34,8 +34,8 @@ def candidate_poses(mechanism: AbstractMechanism) -> list[Coordinates]:
         first = assemble(mechanism)
     except AssemblyError:
         first = None
-    extent = max(float(np.max(np.abs(np.asarray(mechanism.reference)))), np.pi)
-    throws = np.random.default_rng(0).uniform(-extent, extent, (_GUESSES, mechanism.nv))
+    reach = np.asarray(mechanism.reach)
+    throws = np.random.default_rng(0).uniform(-1.0, 1.0, (_GUESSES, mechanism.nv)) * reach
     poses, closed = _close(mechanism, jnp.asarray(throws, mechanism.reference.dtype))
     poses = poses[np.asarray(closed)]
     if first is None and len(poses) == 0:
@@ -43,15 +43,17 @@ def candidate_poses(mechanism: AbstractMechanism) -> list[Coordinates]:
     chosen = [poses[0] if first is None else first]
     while len(chosen) < _CANDIDATES and len(poses) > 0:
         distance = np.min([_distances(mechanism, other, poses) for other in chosen], axis=0)
-        if distance.max() < _SAME * extent:
+        if distance.max() < _SAME:
             break
         chosen.append(poses[int(np.argmax(distance))])
     return chosen
 
 
 def _distances(mechanism: AbstractMechanism, q: Coordinates, others: Float[Array, "others n"]) -> Array:
-    """How far others are from q in local coordinates: a quaternion and its negative are one attitude."""
-    return jnp.linalg.norm(jax.vmap(lambda other: mechanism.local(q, other))(others), axis=1)
+    """How far others are from q in local coordinates, relative to their reach: a quaternion and its negative are one
+    attitude."""
+    reach = mechanism.reach
+    return jnp.linalg.norm(jax.vmap(lambda other: mechanism.local(q, other) / reach)(others), axis=1)
 
 
 @eqx.filter_jit
@@ -62,7 +64,7 @@ def _close(mechanism: AbstractMechanism, throws: Float[Array, "guesses nv"]):
 
     def one(throw):
         guess = mechanism.retract(mechanism.reference, throw)
-        size = jnp.max(jnp.abs(mechanism.reference)) + jnp.max(jnp.abs(throw))
+        size = mechanism.extent(mechanism.reference) + jnp.max(jnp.abs(mechanism.relative(throw)))
         found = Closure().close(mechanism, guess, zero, size=size, limit=_CORRECTIONS, damping=_DAMPING)
         return found.q, found.closed & is_proper(mechanism, found.q)
 
@@ -149,7 +151,7 @@ def _decided(mechanism: AbstractMechanism, search: _Search, candidates: int, ste
 
     def keep(place, kept):
         one = order[place]
-        near = _distances(mechanism, search.ends[one], search.ends) <= _SAME * (1 + jnp.linalg.norm(search.ends[one]))
+        near = _distances(mechanism, search.ends[one], search.ends) <= _SAME
         return kept.at[one].set(jnp.isfinite(tried[one]) & ~jnp.any(near & kept))
 
     kept = jax.lax.fori_loop(0, candidates, keep, jnp.zeros(candidates, bool))

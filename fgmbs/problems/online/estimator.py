@@ -174,7 +174,7 @@ class OnlineEstimator:
             AssemblyError: The start cannot be assembled.
         """
         model = self.model
-        given = start or {}, start_velocities, start_sigma
+        given = start or {}, start_velocities, start_sigma, float(model.dt)
         (begin,) = checked_start(model.mechanism, model.chart.dof, model.inputs, 1, *given)
         return self.begin(begin.x, begin.sigma, finite_number(t, "t"), np.zeros(len(model.commands)))
 

@@ -155,7 +155,7 @@ def march(
 def _begin(mechanism, rule, outside: Outside, q, dq, t0, dt):
     """(first step, change of the accelerations): the state of `_advance`."""
     stepper = outside.stepper(prepared(mechanism), rule)
-    return stepper.start(q, dq, t0, outside.known(t0 + _ASIDE * dt)), jnp.zeros_like(dq)
+    return stepper.start(q, dq, t0, outside.known(t0 + _aside(t0, dt) * dt)), jnp.zeros_like(dq)
 
 
 @eqx.filter_jit
@@ -167,15 +167,21 @@ def _advance(mechanism, rule, outside: Outside, state, t0, dt, begin, length: in
 @one_kernel
 def _take(mechanism, rule, outside: Outside, state, t0, dt, begin, length: int, count):
     stepper = outside.stepper(mechanism, rule)
-    fractions = jnp.asarray([_ASIDE, *rule.inner_points, 1 - _ASIDE], dt.dtype)
 
     def advance(state, k):
         (start, slope), t = state, t0 + (begin + k) * dt
+        aside = _aside(t, dt)
+        fractions = jnp.stack([aside, *(jnp.asarray(s, dt.dtype) for s in rule.inner_points), 1 - aside])
         known = outside.known(t + fractions * dt)
         step, ended = stepper.step(start, stepper.predict(start, slope, dt), t + dt, dt, known)
         return (step, step.ddq - start.ddq), Marched(step, *ended)
 
     return counted_scan(advance, state, length, count)
+
+
+def _aside(t: Scalar, dt: Scalar) -> Scalar:
+    """How far from a step, relative to dt, what is known is looked up: at least a few units in the last place of t."""
+    return jnp.maximum(_ASIDE, 4 * jnp.finfo(dt.dtype).eps * jnp.abs(t) / dt)
 
 
 def counted_scan(

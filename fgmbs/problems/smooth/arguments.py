@@ -61,9 +61,9 @@ def prepare_smooth(
     sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs)
     mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)
     chart = chosen_coordinates(mechanism, independent)
-    starts = checked_start(mechanism, chart.dof, inputs, len(recordings), start, start_velocities, start_sigma)
-
     every = tuple(grids.grid(one, sensors, dt) for one in recordings)
+    given = start, start_velocities, start_sigma, min(grid.dt for grid in every)
+    starts = checked_start(mechanism, chart.dof, inputs, len(recordings), *given)
     channels = [[grids.channel(one, sensor) for sensor in sensors] for one in recordings]
     late = [f"{sensor.name}.delay" in free.names for sensor in sensors]
     delays = [float(delay) for delay in nominal_delays(sensors)]

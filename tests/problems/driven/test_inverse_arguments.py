@@ -53,8 +53,12 @@ class TestBadInput:
                 np.where(T == T[7], T + 1e-3, T),
                 "expected uniform times, because desired has samples without derivatives",
             ),
+            (
+                1.7e9 + np.where(T > T[7], T + 0.3, T),
+                "expected uniform times, because desired has samples without derivatives",
+            ),
         ],
-        ids=["falling", "short", "infinite", "uneven"],
+        ids=["falling", "short", "infinite", "uneven", "a gap by the clock"],
     )
     def test_times(self, crank, t, expected):
         assert expected in message(lambda: fgmbs.inverse_dynamics(crank, t, {"theta": np.zeros(len(t))}))
