@@ -105,16 +105,20 @@ def _with_parameters(mechanism: fgmbs.PlanarMechanism, experiment: SmoothExperim
     Raises:
         DescriptionError: A name that is no parameter, or invalid numbers.
     """
+    values = {}
     for name, entry in experiment.parameters.items():
         try:
-            if isinstance(entry, UnknownDescription):
-                entry = unknown_of(entry, mechanism.parameters.get(name, 0.0))
-            mechanism = mechanism.with_parameters({name: entry})
+            is_number = not isinstance(entry, UnknownDescription)
+            values[name] = entry if is_number else unknown_of(entry, mechanism.parameters.get(name, 0.0))
         except ArgumentError as error:
             argument, _, text = str(error).partition(": ")
             within = (argument,) if argument in UnknownDescription.model_fields else ()
             raise experiment.error(("parameters", name, *within), text) from None
-    return mechanism
+    try:
+        return mechanism.with_parameters(values)
+    except ArgumentError as error:
+        named = [name for name in values if repr(name) in str(error)][:1]
+        raise experiment.error(("parameters", *named), str(error).partition(": ")[2]) from None
 
 
 def smooth(experiment: SmoothExperiment) -> None:

@@ -192,4 +192,6 @@ def mechanism_of(dataset: "xr.Dataset") -> PlanarMechanism:
     mechanism = PlanarMechanism.from_description(parse_mechanism(dataset.attrs["mechanism"], source="results"))
     values = dataset["parameters"]
     pairs = zip(values.parameter.values, values.values, strict=True)
-    return mechanism.with_parameters({str(name): float(value) for name, value in pairs})
+    # Not by with_parameters, which refuses what an estimate may have ended with.
+    found = {str(name): jnp.asarray(float(value)) for name, value in pairs}
+    return PlanarMechanism(mechanism.structure, {**mechanism.parameters, **found})

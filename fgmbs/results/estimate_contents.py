@@ -158,15 +158,16 @@ def _unknowns(motion: SmoothedMotion) -> Contents:
     names, units, columns = [], [], []
     for name, unknown in motion.priors.items():
         prior_std = unknown.sigma * unknown.value if unknown.log else unknown.sigma
-        bounds = unknown.lower, unknown.upper
-        leaves = (motion.unknowns[name], motion.unknowns_std[name], unknown.value, prior_std, *bounds)
+        found, bounds = motion.unknowns[name], (unknown.lower, unknown.upper)
+        away = np.log(found / unknown.value) if unknown.log else np.asarray(found) - unknown.value
+        leaves = (found, motion.unknowns_std[name], unknown.value, prior_std, *bounds, np.abs(away) / unknown.sigma)
         value, *_ = numbers = [np.ravel(leaf) for leaf in leaves]
         names += [f"{name}[{k}]" for k in range(value.size)] if value.size > 1 else [name]
         units += [_unit(motion, name, k) for k in range(value.size)]
         columns.append(np.stack(numbers))
     if not names:
         return Contents({}, {}, {})
-    value, std, prior, sigma, lower, upper = np.concatenate(columns, axis=1)
+    value, std, prior, sigma, lower, upper, away = np.concatenate(columns, axis=1)
     told = "of the unit `unknown_unit`"
     return Contents(
         {
@@ -176,6 +177,11 @@ def _unknowns(motion: SmoothedMotion) -> Contents:
             "unknown_prior_std": ("unknown", sigma, attributes("and its standard deviations", told)),
             "unknown_lower": ("unknown", lower, attributes("their least values", told)),
             "unknown_upper": ("unknown", upper, attributes("their largest values", told)),
+            "unknown_away": (
+                "unknown",
+                away,
+                attributes("how far they ended from it, in its deviations", "1"),
+            ),
         },
         {"unknown": names, "unknown_unit": ("unknown", units)},
         {},

@@ -21,6 +21,8 @@ _EXACT = 1e-9
 """Standard deviation, relative to the largest of the same kind, of what cannot move: rounding."""
 _NOTHING_LEARNT = 0.9
 """Standard deviation relative to that of the prior."""
+_AWAY = 4.0
+"""Distance of a number from its prior, in standard deviations of that, which chance does not explain."""
 _MANY = 0.05
 """Share of outliers that is no longer noise."""
 FAR = 5.0
@@ -91,6 +93,14 @@ def _unknowns(dataset: "xr.Dataset") -> Iterator[str]:
         std, prior = dataset["unknown_std"].values, dataset["unknown_prior_std"].values
         for name in dataset.unknown.values[std > _NOTHING_LEARNT * prior]:
             yield f"{name}: the data say nothing about it; it is what was assumed before"
+        away = dataset["unknown_away"].values
+        for k in np.flatnonzero(away > _AWAY):
+            before, sigma = (float(dataset[f"unknown_{key}"][k]) for key in ("prior", "prior_std"))
+            yield (
+                f"{dataset.unknown.values[k]}: it ended {away[k]:.2g} standard deviations from what was known before, "
+                f"{before:.4g} ± {sigma:.2g} {dataset.unknown_unit.values[k]}: the motion may be another one than that "
+                "found, or a unit, a sign or a place wrong"
+            )
         value = dataset["unknown_value"].values
         for side, where in (("lower", np.less_equal), ("upper", np.greater_equal)):
             for name in dataset.unknown.values[where(value, dataset[f"unknown_{side}"].values)]:

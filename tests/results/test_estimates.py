@@ -63,6 +63,7 @@ def test_groups_forces_and_calibration_have_names_and_units(estimate, dataset):
     assert dataset.unknown.values.tolist() == ["cam.bias[0]", "cam.bias[1]"]
     np.testing.assert_array_equal(dataset["unknown_value"], estimate.unknowns["cam.bias"])
     np.testing.assert_array_equal(dataset["unknown_prior_std"], [0.1, 0.1])
+    np.testing.assert_allclose(dataset["unknown_away"], np.abs(estimate.unknowns["cam.bias"]) / 0.1, rtol=1e-12)
     assert dataset["q"].units == "m" and dataset["ddq_std"].units == "m/s²" and dataset["forces"].units == "N"
 
 
@@ -137,6 +138,16 @@ def test_a_coordinate_that_cannot_move_and_a_steady_velocity_bring_no_warning(so
     sound["q"][:, 0], sound["q_std"][:, 0] = 1.0, 1e-17
     sound["dq"][:, 0], sound["dq_std"][:, 0] = 3.0, 0.01
     assert results.warnings(sound) == []
+
+
+def test_a_number_far_from_what_was_known_is_warned_of(sound):
+    sound["unknown_away"][0] = 3.9
+    assert results.warnings(sound) == []
+    sound["unknown_away"][0] = 81.0
+    (far,) = results.warnings(sound)
+    assert far.startswith(
+        "cam.bias[0]: it ended 81 standard deviations from what was known before, 0 ± 0.1 m: the motion"
+    )
 
 
 def test_what_the_data_do_not_tell_is_warned_of(sound):

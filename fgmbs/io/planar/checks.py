@@ -9,9 +9,7 @@ from fgmbs.io.planar.evaluation import Evaluation, wanted
 from fgmbs.mechanisms.planar import description as schema
 from fgmbs.mechanisms.planar import scopes
 from fgmbs.mechanisms.planar.description import MechanismDescription, Path
-
-_ROUNDING = 1e-9
-"""Relative slack of a limit, for numbers that were rounded when they were written down."""
+from fgmbs.mechanisms.planar.limits import ROUNDING, least_inertia
 
 
 def faults(description: MechanismDescription, incomplete: Iterable[str] = ()) -> list[Fault]:
@@ -49,8 +47,8 @@ def _bodies(description: MechanismDescription, values: Evaluation) -> Iterator[F
             continue  # an inertia that follows from them is wrong for the same reason
         yield from _not_positive(description, values, (*path, "I0"), f"{name}.I0")
         mass, I0, a, b = (values.numbers[f"{name}.{key}"] for key in ("mass", "I0", "cog.x", "cog.y"))
-        least = mass * (a * a + b * b)
-        if mass > 0 and 0 < I0 < least * (1 - _ROUNDING):
+        least = least_inertia(values.numbers, name)
+        if mass > 0 and 0 < I0 < least * (1 - ROUNDING):
             text = (
                 f"expected at least mass*|cog|^2 = {least:.6g} kg·m² about the first point of body '{name}' (parallel "
                 f"axes: {mass:g} kg, centre of mass at {math.hypot(a, b):.6g} m); found {values.found(f'{name}.I0')}"
@@ -112,6 +110,6 @@ def _apart(values: Evaluation, points: tuple[int, ...], path: Path, what: str) -
     """The first two of these points must not be drawn at the same place."""
     i, j = points[:2]
     x, y = values.at(i)
-    if i != j and math.dist((x, y), values.at(j)) <= _ROUNDING * max(abs(x), abs(y)):
+    if i != j and math.dist((x, y), values.at(j)) <= ROUNDING * max(abs(x), abs(y)):
         text = f"expected two points drawn apart; found {i} and {j} of {what} both at ({x:g}, {y:g}), a zero length"
         yield Fault(path, text)

@@ -29,7 +29,9 @@ from fgmbs.mechanisms.planar.description import (
     MechanismDescription,
     PointsActuatorDescription,
 )
+from fgmbs.mechanisms.planar.expressions import ExpressionError
 from fgmbs.mechanisms.planar.forces import actuation, generalized_forces, potential
+from fgmbs.mechanisms.planar.limits import beyond_limits
 from fgmbs.mechanisms.planar.numbers import PlanarNumbers, planar_numbers
 from fgmbs.mechanisms.planar.structure import PlanarStructure, counted
 from fgmbs.mechanisms.planar.topology import PlanarTopology, planar_topology
@@ -80,7 +82,8 @@ class PlanarMechanism(AbstractMechanism):
         """The mechanism with other values of some parameters, a differentiable function of them; any may be `Unknown`.
 
         Raises:
-            ArgumentError: A name that is no parameter, or a value that is not one number.
+            ArgumentError: A name that is no parameter, a value that is not one number, or one with which a number of
+                the mechanism is impossible, as a negative mass; what is traced is taken as it is.
         """
         changed = {name: number(f"values[{name!r}]", value) for name, value in values.items()}
         for name, value in known(changed).items():
@@ -90,7 +93,33 @@ class PlanarMechanism(AbstractMechanism):
             if value.shape:
                 advice = "; use jax.vmap for many mechanisms"
                 raise ArgumentError(f"values['{name}']: expected one number; found shape {value.shape}{advice}")
-        return PlanarMechanism(self.structure, {**self.parameters, **changed})
+        parameters = {**self.parameters, **changed}
+        if not is_traced(known(parameters)):
+            self._refuse_impossible(known(parameters), changed)
+        return PlanarMechanism(self.structure, parameters)
+
+    def _refuse_impossible(self, parameters: Mapping[str, Array], changed: Mapping[str, object]) -> None:
+        """Refuses numbers that no mechanism can have.
+
+        Raises:
+            ArgumentError: Names the number, and the parameter that was changed.
+        """
+        blank = self.structure.blank
+        if any(value.shape for value in parameters.values()):
+            return  # of many mechanisms
+        given = {name: float(value) for name, value in parameters.items()}
+        names = ", ".join(f"{name!r}" for name in changed)
+        try:
+            numbers = scopes.numbers(blank, given)
+        except ExpressionError as error:
+            raise ArgumentError(
+                f"values: with the values of {names} a number of the mechanism has none: {error}"
+            ) from None
+        for name, accepted in beyond_limits(blank, numbers):
+            found = f"found {float(numbers[name]):.6g}"
+            if name in changed:
+                raise ArgumentError(f"values[{name!r}]: expected {accepted}; {found}")
+            raise ArgumentError(f"values: with the values of {names}, expected of {name!r} {accepted}; {found}")
 
     def evaluated(self) -> "PlanarMechanism":
         parameters = known(self.parameters)

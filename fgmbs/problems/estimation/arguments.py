@@ -130,33 +130,29 @@ def checked_start(
     mechanism: AbstractMechanism,
     dof: int,
     inputs: Sequence[AbstractInput],
-    recordings: int,
+    dt: Sequence[float],
     start: Any,
     start_velocities: Any,
     sigma: tuple[float, float] | None,
-    dt: float,
 ) -> tuple[Start, ...]:
-    """The start of each recording; the shortest time step is dt [s].
+    """The start of each recording, whose time steps are dt [s].
 
     Raises:
         ArgumentError: Unknown names, numbers that are not finite, not one start for each recording.
         AssemblyError: It cannot be assembled.
     """
-    places = _for_each(start, recordings, "start")
-    speeds = _for_each(start_velocities, recordings, "start_velocities")
-    if sigma is None:
-        rough = _ROUGH * float(np.max(mechanism.reach))
-        sigma = rough, rough / dt
-    elif len(sigma) != 2 or any(finite_number(s, "start_sigma") <= 0 for s in sigma):
+    places = _for_each(start, len(dt), "start")
+    speeds = _for_each(start_velocities, len(dt), "start_velocities")
+    rough = _ROUGH * float(np.max(mechanism.reach))
+    if sigma is not None and (len(sigma) != 2 or any(finite_number(s, "start_sigma") <= 0 for s in sigma)):
         raise ArgumentError(
             f"start_sigma: expected two positive numbers, of the coordinates and of their velocities; found {sigma!r}"
         )
     forces = [force.size if isinstance(force, GaussMarkov) else force.sigma0 for force in augmented(inputs)]
-    local = jnp.concatenate(
-        [jnp.full(dof, float(sigma[0])), jnp.full(dof, float(sigma[1])), *map(jnp.atleast_1d, forces)]
-    )
     starts = []
-    for place, speed in zip(places, speeds, strict=True):
+    for place, speed, step in zip(places, speeds, dt, strict=True):
+        sizes = (rough, rough / step) if sigma is None else sigma
+        local = jnp.concatenate([*(jnp.full(dof, float(size)) for size in sizes), *map(jnp.atleast_1d, forces)])
         x = None
         if place is not None or speed is not None:
             _refuse_unknown(place, "start")

@@ -174,8 +174,8 @@ class OnlineEstimator:
             AssemblyError: The start cannot be assembled.
         """
         model = self.model
-        given = start or {}, start_velocities, start_sigma, float(model.dt)
-        (begin,) = checked_start(model.mechanism, model.chart.dof, model.inputs, 1, *given)
+        given = [float(model.dt)], start or {}, start_velocities, start_sigma
+        (begin,) = checked_start(model.mechanism, model.chart.dof, model.inputs, *given)
         return self.begin(begin.x, begin.sigma, finite_number(t, "t"), np.zeros(len(model.commands)))
 
     def begin(self, x, sigma, t: float, commands) -> OnlineState:

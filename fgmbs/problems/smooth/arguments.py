@@ -62,8 +62,8 @@ def prepare_smooth(
     mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)
     chart = chosen_coordinates(mechanism, independent)
     every = tuple(grids.grid(one, sensors, dt) for one in recordings)
-    given = start, start_velocities, start_sigma, min(grid.dt for grid in every)
-    starts = checked_start(mechanism, chart.dof, inputs, len(recordings), *given)
+    time_steps = [grid.dt for grid in every]
+    starts = checked_start(mechanism, chart.dof, inputs, time_steps, start, start_velocities, start_sigma)
     channels = [[grids.channel(one, sensor) for sensor in sensors] for one in recordings]
     late = [f"{sensor.name}.delay" in free.names for sensor in sensors]
     delays = [float(delay) for delay in nominal_delays(sensors)]
@@ -94,6 +94,7 @@ def prepare_smooth(
             commands=jnp.asarray(np.concatenate([known, behind])),
             channels=tuple(grids.padded_channel(*part) for part in zip(parts, rooms, strict=True)),
             starts=candidates if begin.x is None else jnp.broadcast_to(begin.x, candidates.shape),
+            start_sigma=begin.sigma,
         )
 
     parts = [data(*one) for one in zip(recordings, every, channels, starts, strict=True)]
@@ -104,7 +105,6 @@ def prepare_smooth(
         free=free,
         sizes=sizes,
         recording=parts[0] if len(parts) == 1 else jax.tree.map(_stacked, *parts),
-        start_sigma=starts[0].sigma,
         passed=jnp.asarray([1.0 if s.loss is None else left_of_normal(s.loss, s.rows)[0] for s in sensors]),
         chart=chart,
         transition=transition_of(integrator),

@@ -35,6 +35,8 @@ class RecordingData(NamedTuple):
     """Samples of every sensor."""
     starts: Float[Array, "candidates nx"]
     """First steps that the motion may begin with; one if it was given."""
+    start_sigma: Float[Array, " local"]
+    """Standard deviations of the local coordinates of the first step."""
 
 
 class SmoothingProblem(eqx.Module):
@@ -53,8 +55,6 @@ class SmoothingProblem(eqx.Module):
     """Which sizes of noise are unknown."""
     recording: RecordingData
     """With a first axis of recordings, if there are several: these share θ and the sizes of noise."""
-    start_sigma: Float[Array, " local"]
-    """Standard deviations of the local coordinates of the first step."""
     passed: Float[Array, " sensors"]
     """Mean square that the robust loss of each sensor leaves of normal residuals."""
     chart: MotionChart
@@ -111,7 +111,7 @@ class SmoothingProblem(eqx.Module):
     def _data(self, delays: Array, first: Array, behind: Array) -> StepData:
         recording, k, T = self.recording, jnp.arange(self.steps), self.steps
         pad = (k >= recording.count)[:, None]
-        weights = jnp.where(pad, 1.0, 0.0) + jnp.where(k == 0, 1.0, 0.0)[:, None] / self.start_sigma
+        weights = jnp.where(pad, 1.0, 0.0) + jnp.where(k == 0, 1.0, 0.0)[:, None] / recording.start_sigma
         parts = zip(recording.channels, delays, self.slots, self.at_steps, strict=True)
         return StepData(
             times=recording.start + recording.dt * k,

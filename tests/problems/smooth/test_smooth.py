@@ -177,7 +177,7 @@ def dense(fourbar, recording):
     problem = fgmbs.prepare_smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 1.0})
     x = problem.recording.starts[0]
     model, data = smoothing.modelled(problem, nominal_delays(SENSORS), x)
-    begin, found = Start(x, problem.start_sigma), []
+    begin, found = Start(x, problem.recording.start_sigma), []
     for k, (x, cov) in enumerate(dense_windows(model, data, begin.x, begin.sigma, 4, 12)):
         E = model.chart.tangent(fourbar.evaluated(), x, k * DT)
         found.append((x, np.sqrt(np.diag(E @ cov @ E.T)), cov))

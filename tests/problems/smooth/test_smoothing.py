@@ -97,7 +97,7 @@ def changed(problem, numbers):
     def of(problem):
         gyro, _, acc = problem.sensors
         values = problem.recording.channels[1].values
-        begun = problem.start_sigma, problem.recording.starts
+        begun = problem.recording.start_sigma, problem.recording.starts
         return gyro.channel.sigma, acc.place.at, problem.free.value, values, *begun
 
     sizes, at, value, values, begun, starts = of(problem)

@@ -203,7 +203,7 @@ constraints:
 
 
 def test_forces_by_functions_of_the_clock():
-    """Times of a clock are known to a quarter of a microsecond, and a moment before a step must differ from the step."""
+    """They are known to a quarter of a microsecond, and a moment before a step must differ from the step."""
     t = np.arange(101) * 0.01
     mechanism = made(FOURBAR, **SAME)
     theta0 = float(mechanism.reference[mechanism.coordinate_names.index("theta")])
