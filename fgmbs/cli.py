@@ -170,7 +170,3 @@ def _replaced(kind, file: str, said, args: list[str]):
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

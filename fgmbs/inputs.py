@@ -17,9 +17,6 @@ from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.unknowns import Unknown, is_unknown
 
-_ANY_FORCE = 1e6
-"""Standard deviation of a force of which nothing is known, beyond any it can have [N, N·m]."""
-
 
 class AbstractInput(eqx.Module):
     """A force on a mechanism."""
@@ -106,16 +103,16 @@ class RandomWalk(AbstractInput):
     """Actuator, or velocity that the force acts along."""
     rate: Float[Array, ""] | Unknown
     """[N/√s, N·m/√s]"""
-    sigma0: Float[Array, ""]
-    """Standard deviation of its value at the start [N, N·m]."""
+    sigma0: Float[Array, ""] | None
+    """Standard deviation of its value at the start; None: beyond any that it can have [N, N·m]."""
     name: str = eqx.field(static=True)
 
     def __init__(
-        self, on: str, rate: Numbers | Unknown | None = None, *, sigma0: Numbers = _ANY_FORCE, name: str | None = None
+        self, on: str, rate: Numbers | Unknown | None = None, *, sigma0: Numbers | None = None, name: str | None = None
     ):
         self.on, self.name = on, name or on
         self.rate = _size(self.name, "rate", rate)
-        self.sigma0 = _positive(self.name, "sigma0", sigma0)
+        self.sigma0 = None if sigma0 is None else _positive(self.name, "sigma0", sigma0)
 
     @property
     def size_key(self) -> str:

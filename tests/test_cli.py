@@ -213,7 +213,7 @@ def test_a_motion_out_of_reach_keeps_what_was_reached(configs, tmp_path, capsys)
 
 @pytest.mark.slow
 def test_ctrl_c_saves_the_steps_that_are_done(configs, tmp_path):
-    command = [sys.executable, "-m", "fgmbs.cli", "simulate", str(configs / "mechanisms" / "pendulum.yaml")]
+    command = [sys.executable, "-m", "fgmbs", "simulate", str(configs / "mechanisms" / "pendulum.yaml")]
     command += ["--duration", "100000", "--out", str(tmp_path / "out")]
     environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(configs.parent / ".jax_cache")}
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
@@ -235,6 +235,53 @@ def test_ctrl_c_saves_the_steps_that_are_done(configs, tmp_path):
     assert b"Traceback" not in said + rest
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("times", (1, 2))
+@pytest.mark.parametrize("name", ("smooth", "inverse", "simulate"))
+def test_ctrl_c_at_any_moment_ends_in_order(configs, tmp_path, name, times):
+    """While modules are imported, programs compiled, the start looked for, results drawn; a second time, too."""
+    file = dict(smooth="fourbar_smooth", inverse="parallel_robot_inverse", simulate="fourbar_independent")[name]
+    command = [sys.executable, "-m", "fgmbs", "run", str(configs / "experiments" / f"{file}.yaml")]
+    environment = os.environ | {"FGMBS_CACHE": "off"}
+    for wait in (2.0, 4.0, 7.0, 11.0, 16.0):
+        options = dict(stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        with subprocess.Popen([*command, "--out", str(tmp_path / "out")], **options) as process:
+            try:
+                process.wait(wait)
+            except subprocess.TimeoutExpired:
+                for _ in range(times):
+                    process.send_signal(signal.SIGINT)
+                    time.sleep(0.05)
+            _, said = process.communicate(timeout=60)
+        if process.returncode == -signal.SIGINT:
+            assert b"import jax" in said  # before fgmbs is there
+            continue
+        assert process.returncode in (0, 130), said.decode()
+        assert b"Traceback" not in said, said.decode()
+        if process.returncode == 0:
+            break
+        assert b"interrupted" in said
+
+
+def test_an_interrupt_that_a_callback_ignores_comes_again():
+    program = """
+import gc, signal, sys, threading, time
+from fgmbs import __main__
+__main__._listen()
+def ignored(phase, info):
+    gc.callbacks.clear()
+    signal.raise_signal(signal.SIGINT)
+gc.callbacks.append(ignored)
+try:
+    gc.collect()
+    time.sleep(5)
+except KeyboardInterrupt:
+    print("heard")
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert run.stdout == "heard\n" and run.returncode == 0, run.stderr
+
+
 def test_the_version_is_that_of_the_package(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main(["--version"])
@@ -245,7 +292,7 @@ def test_the_version_is_that_of_the_package(capsys):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_output_that_nobody_can_read_ends_with_an_error(configs):
     """A full disk; and a reader that has gone."""
-    command = [sys.executable, "-m", "fgmbs.cli", "check", str(configs / "mechanisms" / "pendulum.yaml")]
+    command = [sys.executable, "-m", "fgmbs", "check", str(configs / "mechanisms" / "pendulum.yaml")]
     with open("/dev/full", "w") as full:
         run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (run.returncode, run.stderr) == (2, "error: standard output: No space left on device\n")

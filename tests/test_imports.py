@@ -19,7 +19,18 @@ LAYERS = (
         ("unknowns",),
     ),
     *(("recordings",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",), ("sensors", "inputs")),
-    *(("graph",), ("solvers",), ("problems",), ("io",), ("planar",), ("results",), ("plots",), ("commands",), ("cli",)),
+    *(
+        ("graph",),
+        ("solvers",),
+        ("problems",),
+        ("io",),
+        ("planar",),
+        ("results",),
+        ("plots",),
+        ("commands",),
+        ("cli",),
+        ("__main__",),
+    ),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 LATE = {("mechanisms", "kinematics"), ("problems", "results")}

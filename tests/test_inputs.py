@@ -22,7 +22,7 @@ def test_names_are_those_of_what_they_act_on_unless_given():
 def test_sizes_that_are_not_given_are_to_be_found():
     for force in (WhiteNoise("a"), RandomWalk("a"), Disturbance(), GaussMarkov("a", time_constant=2)):
         assert isinstance(force.size, Unknown)
-    assert RandomWalk("a").sigma0 > 1e5
+    assert RandomWalk("a").sigma0 is None
 
 
 def test_numbers_are_leaves():

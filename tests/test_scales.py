@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 import fgmbs
-from fgmbs.inputs import Disturbance
+from fgmbs.inputs import Disturbance, GaussMarkov, RandomWalk
 from fgmbs.io.planar.load import parse_mechanism
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
+from fgmbs.problems.estimation.arguments import checked_start
+from fgmbs.problems.estimation.noise_sizes import freed_sizes
 from fgmbs.sensors import Encoder, Position
 
 HEAD = """
@@ -219,3 +221,22 @@ def test_forces_by_functions_of_the_clock():
     assert np.sum(expected.jumps) == 1
     np.testing.assert_array_equal(by_the_clock.jumps, expected.jumps)
     np.testing.assert_allclose(by_the_clock.forces, expected.forces, atol=1e-4 * np.max(np.abs(expected.forces)))
+
+
+def test_first_sizes_of_noise_and_vague_starts_scale():
+    """Of forces of which nothing is said: they are what the mechanism does by itself, in its own units."""
+
+    def guessed(L, M, T):
+        mechanism = made(FOURBAR, L, M, T)
+        N = M * L / T**2
+        inputs = RandomWalk("motor", name="torque"), GaussMarkov("x_P1", time_constant=T), Disturbance()
+        _, first, _ = freed_sizes(mechanism, (), inputs, 2.0 * T)
+        torque, force, disturbance = (float(one.size) for one in first)
+        (start,) = checked_start(mechanism, 1, first, [0.01 * T], None, None, None)
+        units = np.array([N * L / T**0.5, N, N * L / T, N * L, N])
+        return np.array([torque, force, disturbance, *start.sigma[2:]]) / units
+
+    expected = guessed(**SAME)
+    assert (expected > 1e-3).all()
+    for units in UNITS:
+        np.testing.assert_allclose(guessed(**units), expected, rtol=1e-9)

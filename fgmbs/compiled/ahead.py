@@ -28,7 +28,8 @@ def like(function: Callable[..., PyTree], *args: PyTree) -> PyTree:
 def compiled_ahead(programs: Callable[[], Iterable[Any]], *args: PyTree) -> Iterator[None]:
     """Compiles in other threads what will be needed later, while what stands within compiles and computes.
 
-    What fails there is left to the call that needs it. Ends when all is done: no thread outlives an interrupt.
+    What fails there is left to the call that needs it. Ends when all is done, or at once if what stands within is
+    interrupted: then nothing new is begun, and what is being compiled ends by itself.
 
     Args:
         programs: Lowers programs (`lower(…)`), in the order in which they are needed; later calls find them.
@@ -40,7 +41,14 @@ def compiled_ahead(programs: Callable[[], Iterable[Any]], *args: PyTree) -> Iter
         yield
         return
     _SEEN.add(key)
-    # The one that traces ends first: it hands its programs to the others.
-    with ThreadPoolExecutor(_COMPILERS) as compilers, ThreadPoolExecutor(1) as tracer:
+    compilers, tracer = ThreadPoolExecutor(_COMPILERS), ThreadPoolExecutor(1)
+    try:
         tracer.submit(lambda: [compilers.submit(lowered.compile) for lowered in programs()])
         yield
+        tracer.shutdown()  # the first to end: it hands its programs to the others
+        compilers.shutdown()
+    except BaseException:
+        _SEEN.discard(key)
+        for pool in (tracer, compilers):
+            pool.shutdown(wait=False, cancel_futures=True)
+        raise

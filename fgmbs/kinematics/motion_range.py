@@ -12,8 +12,8 @@ from fgmbs.kinematics.names import Numbers, coordinate_index, finite_number
 from fgmbs.kinematics.tracking import PATH_STEPS, track
 from fgmbs.mechanisms.base import AbstractMechanism
 
-_STEP = 0.05
-"""Longest step between two position problems, relative to the larger of 1 and the largest coordinate [m, rad]."""
+_STEP = 0.02
+"""Longest step between two position problems, relative to the reach of the coordinate."""
 _REFINEMENTS = 3
 """Divisions, into 64 parts or more, of the step in which a dead point lies."""
 
@@ -65,7 +65,7 @@ def sweep(
     if targets.size == 0:
         raise ArgumentError("values: expected at least one value; found none")
     q = assemble(mechanism, {name: targets[0]}, start=start, t=t)
-    longest = _STEP * max(1.0, float(np.max(np.abs(q[jnp.arange(mechanism.n) != i]), initial=0.0)))
+    longest = _STEP * float(mechanism.reach[i] if mechanism.nv == mechanism.n else jnp.max(mechanism.reach))
     pieces = max(1, int(np.ceil(np.max(np.abs(np.diff(targets)), initial=0.0) / longest)))
     fine = np.interp(np.arange(1, (len(targets) - 1) * pieces + 1) / pieces, np.arange(len(targets)), targets)
     path, reached = _follow_one(mechanism, q, t, i, np.concatenate([targets[:1], fine]))

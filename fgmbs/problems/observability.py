@@ -19,6 +19,7 @@ from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.arguments import checked_inputs, checked_sensors, chosen_coordinates, nominal_delays
 from fgmbs.problems.estimation.graph import EstimationModel, Samples, StepData
 from fgmbs.problems.estimation.noise_sizes import freed_sizes
+from fgmbs.problems.estimation.scales import own_scale
 from fgmbs.problems.estimation.unknowns import freed_model
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.kinds.encoder import Encoder
@@ -30,10 +31,11 @@ from fgmbs.sensors.readings import checked_motion
 _UNSEEN = 0.5
 """A variable of which more than this share of what is unknown without sensors is left is not seen."""
 _ANY_SPEED = 1e3
-"""Velocity of which nothing is known, in sizes of the mechanism per second."""
+"""Velocity of which nothing is known, relative to the reach of the mechanism in the time that moves it so far."""
 _MOST_STEPS = 2000
-_ANGLE, _RATE, _LENGTH = 1e-3, 1e-2, 1e-3
-"""Noise of candidates: encoders [rad], gyroscopes and speeds [rad/s, m/s], positions [m]."""
+_PLACE, _RATE = 1e-3, 1e-2
+"""Noise of candidates: of angles [rad], or of places relative to the reach of the mechanism, and of rates relative to
+those in the time that moves it so far."""
 _SPACE = ("x", "y", "z")
 
 
@@ -133,8 +135,8 @@ def observability(
     """What sensors can tell of a motion: which coordinates none of them sees, when, and which other sensor would help.
 
     Nothing is measured here: the covariance of an estimate along a given motion does not depend on what is read. It is
-    compared with that of a motion of which nothing is known but that its coordinates, and their changes in a second,
-    stay within the size of the mechanism.
+    compared with that of a motion of which nothing is known but that its coordinates, and their changes in the time in
+    which its own weight and springs move it so far, stay within the reach of the mechanism.
 
     Args:
         mechanism: The mechanism.
@@ -152,19 +154,20 @@ def observability(
     sensors = checked_sensors(mechanism, sensors)
     checked_motion(motion)
     inputs = checked_inputs(mechanism, inputs, sensors)
-    if candidates is None:
-        taken = {sensor.name for sensor in sensors}
-        candidates = [sensor for sensor in candidate_sensors(mechanism) if sensor.name not in taken]
-    every = checked_sensors(mechanism, (*sensors, *candidates))
     t, q, dq = (np.asarray(getattr(motion, key)) for key in ("t", "q", "dq"))
     if len(t) < 3 or np.ptp(np.diff(t)) > 1e-6 * (t[1] - t[0]):
         raise ArgumentError("motion: expected at least three equal steps in time")
     t, q, dq = t[:_MOST_STEPS], q[:_MOST_STEPS], dq[:_MOST_STEPS]
+    duration = float(t[-1] - t[0])
+    if candidates is None:
+        taken = {sensor.name for sensor in sensors}
+        candidates = [sensor for sensor in candidate_sensors(mechanism, duration) if sensor.name not in taken]
+    every = checked_sensors(mechanism, (*sensors, *candidates))
     for name in rates or {}:
         if name not in [sensor.name for sensor in every]:
             raise ArgumentError(f"rates: expected names of sensors; found {name!r}")
 
-    every, inputs, _ = freed_sizes(mechanism, every, inputs)
+    every, inputs, _ = freed_sizes(mechanism, every, inputs, duration)
     mechanism, every, inputs, free = freed_model(mechanism, every, inputs)
     mechanism = mechanism.evaluated()
     chart = chosen_coordinates(mechanism, None)
@@ -202,29 +205,34 @@ def observability(
     return Observability(names, t, np.asarray(own.std), blind, unknowns, tuple(ranking))
 
 
-def candidate_sensors(mechanism: AbstractMechanism) -> list[AbstractSensor]:
-    """Sensors that one might think of: of every body and free point, or else of every coordinate and velocity."""
+def candidate_sensors(mechanism: AbstractMechanism, duration: float) -> list[AbstractSensor]:
+    """Sensors that one might think of for a motion of this duration [s]: of every body and free point, or else of every
+    coordinate and velocity."""
     found: list[AbstractSensor] = []
+    length = _size(mechanism)
+    close, rate = _PLACE * length, _RATE / own_scale(mechanism, duration).time
     for body in mechanism.body_names:
         _, origin = jax.eval_shape(lambda q, body=body: mechanism.body_frame(body, q, 0.0), mechanism.reference)
         if origin.shape == (2,):
-            found.append(Encoder(f"angle of {body}", body=body, sigma=_ANGLE))
-            found.append(Gyroscope(f"gyroscope on {body}", body=body, sigma=_RATE))
+            found.append(Encoder(f"angle of {body}", body=body, sigma=_PLACE))
+            found.append(Gyroscope(f"gyroscope on {body}", body=body, sigma=rate))
         else:
-            found.append(Position(f"position of body {body}", body=body, axes=_SPACE, sigma=_LENGTH))
-            found.append(Gyroscope(f"gyroscope on {body}", body=body, axes=_SPACE, sigma=_RATE))
+            found.append(Position(f"position of body {body}", body=body, axes=_SPACE, sigma=close))
+            found.append(Gyroscope(f"gyroscope on {body}", body=body, axes=_SPACE, sigma=rate))
     for k, point in enumerate(mechanism.point_names):
         if k not in mechanism.fixed_points:
             place = jax.eval_shape(lambda q, point=point: mechanism.point_position(point, q), mechanism.reference)
-            found.append(Position(f"position of {point}", point=point, axes=_SPACE[: place.size], sigma=_LENGTH))
+            found.append(Position(f"position of {point}", point=point, axes=_SPACE[: place.size], sigma=close))
     if found:
         return found
     for name, unit in zip(mechanism.coordinate_names, mechanism.coordinate_units, strict=True):
         if unit in ("m", "rad", "SI"):
-            found.append(Encoder(f"encoder of {name}", of=name, unit=unit.replace("SI", "rad"), sigma=_ANGLE))
+            size = length if unit == "m" else 1.0
+            found.append(Encoder(f"encoder of {name}", of=name, unit=unit.replace("SI", "rad"), sigma=_PLACE * size))
     for name, unit in zip(mechanism.velocity_names, mechanism.velocity_units, strict=True):
         if unit in ("m/s", "rad/s", "SI"):
-            found.append(Velocity(f"speed of {name}", of=name, unit=unit.replace("SI", "rad/s"), sigma=_RATE))
+            size = length if unit == "m/s" else 1.0
+            found.append(Velocity(f"speed of {name}", of=name, unit=unit.replace("SI", "rad/s"), sigma=rate * size))
     return found
 
 
@@ -235,6 +243,13 @@ class _Known(eqx.Module):
     blind_std: Float[Array, "steps nx"]
     half_log_determinant: Float[Array, ""]
     unknowns_std: Float[Array, " p"]
+
+
+def _size(mechanism: AbstractMechanism) -> float:
+    """The largest reach of coordinates that are lengths, or of all if none is [m]."""
+    kinds = zip(np.asarray(mechanism.reach), mechanism.velocity_units, strict=True)
+    reach = [float(far) for far, unit in kinds if unit == "m/s"]
+    return max(reach, default=float(np.max(mechanism.reach)))
 
 
 @eqx.filter_jit
@@ -260,11 +275,12 @@ def _known(model: EstimationModel, steps, data: StepData, active: Float[Array, "
 def _blank(model: EstimationModel, steps, t, rates: Mapping[str, float]) -> StepData:
     """Steps at which every sensor reads something, as often as it does."""
     T = len(t)
-    extent = max(float(np.max(np.abs(np.asarray(model.mechanism.reference)))), 1.0)
+    extent = float(np.max(model.mechanism.reach))
+    speed = extent / own_scale(model.mechanism, float(t[-1] - t[0])).time
     forces = [force.size for force in model.augmented]
     dof = model.chart.dof
     # A prior of velocities would tell of directions, and so of positions, where the speed is known.
-    sigma = jnp.concatenate([jnp.full(dof, extent), jnp.full(dof, _ANY_SPEED * extent), *map(jnp.atleast_1d, forces)])
+    sigma = jnp.concatenate([jnp.full(dof, extent), jnp.full(dof, _ANY_SPEED * speed), *map(jnp.atleast_1d, forces)])
     weights = jnp.zeros((T, model.local_size)).at[0].set(1 / sigma)
     samples = []
     for sensor in model.sensors:

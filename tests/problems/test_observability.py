@@ -97,7 +97,7 @@ def test_a_camera_on_its_centre_sees_no_attitude_of_a_free_body(thrown, at, blin
 
 def test_candidates_are_those_that_a_family_has_a_place_for(flat, thrown):
     def names(mechanism):
-        sensors = candidate_sensors(mechanism)
+        sensors = candidate_sensors(mechanism, 1.0)
         for sensor in sensors:
             sensor.check(mechanism)
         return [sensor.name for sensor in sensors]
@@ -109,4 +109,4 @@ def test_candidates_are_those_that_a_family_has_a_place_for(flat, thrown):
     assert names(plain) == coordinates + [f"speed of {name}" for name in plain.velocity_names]
     labelled = LabelledPendulum(plain.body, plain.arm)
     assert names(labelled) == ["position of body body", "gyroscope on body", "position of centre"]
-    assert candidate_sensors(labelled)[-1].axes == ("x", "y", "z")
+    assert candidate_sensors(labelled, 1.0)[-1].axes == ("x", "y", "z")

@@ -199,10 +199,10 @@ def _refuse_other_start(problem: HybridProblem) -> None:
     given, known = problem.start, _known_start(problem)
     if given.given is None or is_traced(known.values):
         return
-    names = problem.mechanism.coordinate_names
-    columns = (np.asarray(column) for column in (given.given, given.values, known.values))
-    for name, there, value, begin in zip(names, *columns, strict=True):
-        if there and abs(value - begin) > _SAME * (1 + abs(begin)):
+    names, sizes = problem.mechanism.coordinate_names, problem.mechanism.coordinate_sizes
+    columns = (np.asarray(column) for column in (given.given, given.values, known.values, sizes))
+    for name, there, value, begin, size in zip(names, *columns, strict=True):
+        if there and abs(value - begin) > _SAME * (size + abs(begin)):
             raise ArgumentError(
                 f"start[{name!r}]: expected {begin:.9g}, where its known motion begins; found {value:.9g}"
             )

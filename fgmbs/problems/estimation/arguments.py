@@ -9,18 +9,19 @@ from jaxtyping import Array, Float
 
 from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError, AssemblyError
-from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, augmented, commands
+from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, augmented, commands
 from fgmbs.kinematics import assemble, velocities
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kinematics.names import finite_number, given_arrays, listed, velocity_index
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.estimation.scales import own_scale, travel
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.readings import check_sensors
 from fgmbs.unknowns import Free, is_unknown
 
 _ROUGH = 10.0
 """Standard deviation of a start that counts for nothing: of coordinates relative to the reach of the mechanism, of
-velocities relative to that in one time step."""
+velocities relative to that in one time step, of forces relative to what gives such a velocity in one."""
 
 
 class Start(NamedTuple):
@@ -148,11 +149,11 @@ def checked_start(
         raise ArgumentError(
             f"start_sigma: expected two positive numbers, of the coordinates and of their velocities; found {sigma!r}"
         )
-    forces = [force.size if isinstance(force, GaussMarkov) else force.sigma0 for force in augmented(inputs)]
     starts = []
     for place, speed, step in zip(places, speeds, dt, strict=True):
         sizes = (rough, rough / step) if sigma is None else sigma
-        local = jnp.concatenate([*(jnp.full(dof, float(size)) for size in sizes), *map(jnp.atleast_1d, forces)])
+        forces = [jnp.atleast_1d(_start_of(mechanism, force, step)) for force in augmented(inputs)]
+        local = jnp.concatenate([*(jnp.full(dof, float(size)) for size in sizes), *forces])
         x = None
         if place is not None or speed is not None:
             _refuse_unknown(place, "start")
@@ -165,6 +166,15 @@ def checked_start(
             x = jnp.concatenate([q, dq, jnp.zeros(len(forces))])
         starts.append(Start(x, local))
     return tuple(starts)
+
+
+def _start_of(mechanism: AbstractMechanism, force: RandomWalk | GaussMarkov, dt: float) -> Any:
+    """Standard deviation of a force at the start; of one of which nothing is known what stops it in a step."""
+    if isinstance(force, GaussMarkov):
+        return force.size
+    if force.sigma0 is not None:
+        return force.sigma0
+    return _ROUGH * own_scale(mechanism, dt).inertia / (dt**2 * travel(mechanism, force.on))
 
 
 def _refuse_unknown(given: Mapping[str, Any] | None, argument: str) -> None:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.estimation.scales import own_scale, travel
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.unknowns import Free, Unknown, freed, is_unknown
 
@@ -31,17 +32,24 @@ _NEAR = 0.1
 """Largest correction of a logarithm by that."""
 _NEWTON = 20
 """Steps towards the size that a prior and the residuals agree on: they converge from below, quadratically."""
+_POWER = 1e-3
+"""First size of a disturbance, relative to the power of the mechanism's own motion …"""
+_SHARES = {"density": (0.03, 0.5), "rate": (1.0, -0.5), "sigma": (0.3, 0.0)}
+"""… and of other forces, relative to the force that does its work, times a power of its time."""
 _NOTHING = 1e-9
 """Degrees of freedom of residuals that tell no size."""
 
 
 def freed_sizes(
-    mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput]
+    mechanism: AbstractMechanism,
+    sensors: Sequence[AbstractSensor],
+    inputs: Sequence[AbstractInput],
+    duration: float,
 ) -> tuple[tuple[AbstractSensor, ...], tuple[AbstractInput, ...], Free]:
     """Sensors and inputs with first values of their unknown sizes of noise, and which these are.
 
     Sizes are positive: what is looked for are their logarithms. One whose value is 0 begins at the mechanism's own
-    scale, large rather than small.
+    scale in a motion of this duration [s], large rather than small.
 
     Raises:
         ArgumentError: Two white forces, one of them of unknown size: their residuals cannot be told apart.
@@ -50,10 +58,10 @@ def freed_sizes(
     if len(white) > 1 and any(is_unknown(force.size) for force in white):
         names = ", ".join(repr(force.name) for force in white)
         raise ArgumentError(f"inputs: expected sizes of all white forces, or a single one of them; found {names}")
-    first = _first_sizes(mechanism) if any(map(is_unknown, _sizes((), inputs).values())) else {}
     keys = {part.name: "sigma" for part in sensors} | {force.name: force.size_key for force in inputs}
+    first = _first_sizes(mechanism, inputs, duration)
     sizes = {
-        name: _positive(size, first.get(str(keys[name]), 1.0)) if is_unknown(size) else size
+        name: _positive(size, first.get(name)) if is_unknown(size) else size
         for name, size in _sizes(sensors, inputs).items()
     }
     sizes, free = freed(sizes, lambda path: f"{path[0].key}.{keys[path[0].key]}")
@@ -77,16 +85,26 @@ def _sizes(sensors, inputs) -> dict[str, Array | Unknown]:
     return {s.name: s.sigma for s in sensors} | {f.name: f.size for f in inputs if f.size_key is not None}
 
 
-def _first_sizes(mechanism: AbstractMechanism) -> dict[str, float]:
-    q = mechanism.reference
-    weight = float(jnp.max(jnp.abs(mechanism.forces(q, jnp.zeros(mechanism.nv, q.dtype), jnp.zeros((), q.dtype)))))
-    force = max(weight, float(jnp.max(jnp.abs(mechanism.mass_matrix(q)))))
-    return {"power": 1e-3 * force, "density": 0.03 * force, "rate": force, "sigma": 0.3 * force}
+def _first_sizes(mechanism: AbstractMechanism, inputs: Sequence[AbstractInput], duration: float) -> dict[str, float]:
+    """Of the inputs whose sizes are unknown."""
+    unknown = [force for force in inputs if force.size_key is not None and is_unknown(force.size)]
+    if not unknown:
+        return {}
+    energy, time, _ = own_scale(mechanism, duration)
+    found = {}
+    for force in unknown:
+        if isinstance(force, Disturbance):
+            found[force.name] = _POWER * energy / time
+            continue
+        share, exponent = _SHARES[str(force.size_key)]
+        found[force.name] = share * energy / travel(mechanism, force.on) * time**exponent
+    return found
 
 
-def _positive(size: Unknown, first: float) -> Unknown:
+def _positive(size: Unknown, first: float | None) -> Unknown:
     """The unknown size as one of which the logarithm is looked for."""
-    value = jnp.clip(jnp.where(size.value == 0, first, size.value), size.lower, size.upper)
+    value = size.value if first is None else jnp.where(size.value == 0, first, size.value)
+    value = jnp.clip(value, size.lower, size.upper)
     sigma = size.sigma if size.log else size.sigma / value
     return Unknown(value, sigma=sigma, lower=size.lower, upper=size.upper, log=True)
 

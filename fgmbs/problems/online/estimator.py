@@ -281,7 +281,7 @@ def online(
     checked_mechanism(mechanism)
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
-    sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs)
+    sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs, window * dt)
     checked_window(window, 1, sizes)
     mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)
     checked_priors(free)

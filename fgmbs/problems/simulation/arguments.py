@@ -142,9 +142,9 @@ def refuse_rigid(mechanism: AbstractMechanism, q) -> None:
     """
     if mechanism.dof > 0:
         return
-    # A constraint that moves does so at one of a few unrelated times.
+    # A constraint that moves does so at one of a few unrelated times, in any unit.
     zero = jnp.zeros(mechanism.nv, q.dtype)
-    rates = [mechanism.constraint_rate(q, zero, jnp.asarray(t)) for t in (0.0, 0.1234, 1.0)]
+    rates = [mechanism.constraint_rate(q, zero, jnp.asarray(t)) for t in (0.0, 0.1234, 1.0, 1.234e-4, 1e3)]
     if not np.any(np.abs(np.asarray(rates)) > 0):
         raise AssemblyError(
             f"the mechanism has no degree of freedom: {mechanism.n} coordinates, {mechanism.m} constraint rows; "

@@ -58,10 +58,11 @@ def prepare_smooth(
     recordings = checked_recordings(recording)
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
-    sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs)
+    every = tuple(grids.grid(one, sensors, dt) for one in recordings)
+    longest = max(grid.dt * grid.steps for grid in every)
+    sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs, longest)
     mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)
     chart = chosen_coordinates(mechanism, independent)
-    every = tuple(grids.grid(one, sensors, dt) for one in recordings)
     time_steps = [grid.dt for grid in every]
     starts = checked_start(mechanism, chart.dof, inputs, time_steps, start, start_velocities, start_sigma)
     channels = [[grids.channel(one, sensor) for sensor in sensors] for one in recordings]

@@ -1,0 +1,37 @@
+"""What a mechanism does by its own numbers, of which first guesses are made that hold in any unit."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from fgmbs.dynamics.forcing import force_directions
+from fgmbs.mechanisms.base import AbstractMechanism
+
+
+class OwnScale(NamedTuple):
+    """Energy and time of a motion that a mechanism makes by itself, and what is ruled out."""
+
+    energy: float
+    """What its weight and springs do along its reach [J]."""
+    time: float
+    """In which that moves it so far [s]."""
+    inertia: float
+    """Twice the kinetic energy if it moves by its reach in one second [kg·m²]."""
+
+
+def own_scale(mechanism: AbstractMechanism, duration: float) -> OwnScale:
+    """The scale of a mechanism; of one that nothing drives, that of moving by its reach in this duration [s]."""
+    q, reach = mechanism.reference, mechanism.reach
+    zero = jnp.zeros(mechanism.nv, q.dtype)
+    work = float(jnp.max(jnp.abs(mechanism.forces(q, zero, jnp.zeros((), q.dtype)) * reach), initial=0.0))
+    inertia = float(jnp.max(jnp.abs(mechanism.mass_matrix(q) * reach * reach[:, None]), initial=0.0))
+    energy = max(work, inertia / duration**2)
+    return OwnScale(energy, (inertia / energy) ** 0.5, inertia)
+
+
+def travel(mechanism: AbstractMechanism, on: str) -> float:
+    """How far what a force acts on moves if the mechanism moves by its reach [m, rad]."""
+    q = mechanism.reference
+    direction = force_directions(mechanism, q, jnp.zeros((), q.dtype), [on])[:, 0]
+    moved = float(jnp.max(jnp.abs(direction * mechanism.reach)))
+    return moved if moved > 0 else 1.0
