@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.dynamics import acceleration, energy, nonconservative_power, reactions
 from fgmbs.errors import SolveError
+from fgmbs.kinematics.singular import rank_margin
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.motion import AbstractMotion
 from fgmbs.status import Status
@@ -83,13 +84,23 @@ def refuse_failed(result: Any, step_status: Status) -> None:
             return Status[status]
         bad = np.asarray(member(step_status) != Status.converged)
         step = int(np.argmax(bad))
+        q, t = member(result.q)[max(step - 1, 0)], float(member(result.t)[max(step - 1, 0)])
+        advice = "try a smaller dt"
+        if np.isfinite(q).all() and (margin := rank_margin(member(result.mechanism), jnp.asarray(q), t)) < _SINGULAR:
+            advice = (
+                f"just before, the pose was nearly singular (singular value {margin:.1e}), where "
+                "motions meet and a smaller dt does not help: start beside it, or give start_velocities"
+            )
         return (
             f"step {step}, t = {member(result.t)[step]:.6g} s: {Status[status]} "
-            f"({int(bad.sum())} of {bad.size} steps); try a smaller dt"
+            f"({int(bad.sum())} of {bad.size} steps); {advice}"
         )
 
     refuse_members(result, failure)
 
+
+_SINGULAR = 1e-3
+"""Margin of rank below which constraints are as good as dependent."""
 
 Member = Callable[[PyTree], PyTree]
 """What takes the part of one member out of arrays of a batch."""

@@ -23,6 +23,7 @@ from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import prior
 from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
 from fgmbs.kinematics.chart import MotionChart
+from fgmbs.kinematics.singular import refuse_no_motion
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.simulation.arguments import Integrator, Plan, SimulationProblem, prepare_simulate, refuse_rigid
@@ -101,6 +102,7 @@ def simulate(
     if throw:
         problem.start.check(mechanism, q, 0.0, status)
         refuse_rigid(mechanism, q)
+        refuse_no_motion(mechanism, q, dq, 0.0)
     shapes = problem.plan, mechanism, np.empty(padded(problem.num_steps))
     with compiled_ahead(lambda: [_lowered(problem, q, dq, status)], *shapes):
         marched, interrupted = _marched(problem, q, dq, InChunks(progress))

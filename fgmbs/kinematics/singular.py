@@ -1,0 +1,112 @@
+"""Starts in singular poses, in which several motions meet."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fgmbs.algebra.pseudo_inverse import rank_limit, row_norms
+from fgmbs.errors import AssemblyError
+from fgmbs.kinematics.closure import sized
+from fgmbs.kinematics.search import unit_rows
+from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.typing import Coordinates, Scalar, Velocities
+
+_SHOWN = 6
+"""Velocities of a motion that are named."""
+_ON_MOTION = 1e-6
+"""Part of the curvature of the constraints that no acceleration meets, up to which velocities lie on a motion."""
+
+
+def rank_margin(mechanism: AbstractMechanism, q: Coordinates, t: float) -> float:
+    """How far Φ_q is from losing rank: its least singular value that counts, relative to the largest; 0 in a singular
+    pose. Rows are of unit length, redundant ones do not count."""
+    s = np.linalg.svd(np.asarray(unit_rows(mechanism, q, jnp.asarray(t, q.dtype))[1]), compute_uv=False)
+    rank = mechanism.nv - mechanism.dof
+    return float(s[rank - 1] / s[0]) if rank else 1.0
+
+
+def refuse_no_motion(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: float) -> None:
+    """Refuses a start in a singular pose with velocities that lie on none of the motions that lead through it.
+
+    There Φ_q has rows too few: velocities are possible that no motion has. Those of a motion leave accelerations that
+    meet the constraints: ψᵀ c(q, dq) = 0 for all ψ with ψᵀ Φ_q = 0, a cone of second order. At rest the same holds for
+    the first accelerations.
+
+    Args:
+        mechanism: The mechanism.
+        q: Where it starts.
+        dq: Velocities there.
+        t: Time [s].
+
+    Raises:
+        AssemblyError: Says how many degrees of freedom there are; of two, which motions.
+    """
+    _, A = (np.asarray(part) for part in unit_rows(mechanism, q, jnp.asarray(t, q.dtype)))
+    U, s, Vt = np.linalg.svd(A)
+    rank = int(np.sum(s > rank_limit(A.dtype) * np.max(s, initial=0.0)))
+    here = mechanism.nv - rank
+    if here == mechanism.dof:
+        return
+    psi, null = U[:, rank:], Vt[rank:].T
+    sizes = np.ones(mechanism.nv) if mechanism.local_sizes is None else np.asarray(mechanism.local_sizes)
+
+    def curvature(w):
+        return psi.T @ np.asarray(_unit_bias(mechanism, q, jnp.asarray(sizes * w), jnp.asarray(t, q.dtype))[0])
+
+    bias, rate = (np.asarray(part) for part in _unit_bias(mechanism, q, jnp.zeros_like(dq), jnp.asarray(t, q.dtype)))
+    if np.any(rate != 0) or np.any(bias != 0):
+        return  # the clock moves it
+    rests = not np.any(dq)
+    w = np.asarray(_free_acceleration(mechanism, q, dq, jnp.asarray(t, q.dtype)) if rests else dq) / sizes
+    if not np.any(w):
+        return
+    w = w / np.linalg.norm(w)
+    if np.linalg.norm(curvature(w)) <= _ON_MOTION:
+        return
+    found = [_named(mechanism, sizes * (null @ direction)) for direction in _on_cone(curvature, null)]
+    motions = f"the motions through it have {' or '.join(found)}; " if found else ""
+    state = "the forces push it" if rests else "its velocities lie"
+    raise AssemblyError(
+        f"the start is a singular pose with {here} degrees of freedom, of which the mechanism has {mechanism.dof} "
+        f"elsewhere, and {state} between the motions that lead through it; {motions}"
+        "give start_velocities of one motion, or start beside the pose"
+    )
+
+
+@eqx.filter_jit
+def _unit_bias(
+    mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar
+) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
+    """(c, dΦ/dt) of rows of unit length."""
+    mechanism = prepared(mechanism)
+    norms = row_norms(sized(mechanism, mechanism.constraint_jacobian(q, t)), mechanism.constraint_sizes)
+    return mechanism.constraint_bias(q, dq, t) / norms, mechanism.constraint_rate(q, dq, t) / norms
+
+
+@eqx.filter_jit
+def _free_acceleration(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:
+    return prepared(mechanism).accelerations(q, dq, t, 0.0)[0]
+
+
+def _named(mechanism: AbstractMechanism, dq: np.ndarray) -> str:
+    """Velocities by name, relative to the largest: of angles if there are any."""
+    names = mechanism.velocity_names
+    angles = [k for k, unit in enumerate(mechanism.velocity_units) if unit == "rad/s" and abs(dq[k]) > 0]
+    shown = (angles or list(range(len(names))))[:_SHOWN]
+    largest = shown[int(np.argmax(np.abs(dq[shown])))]
+    return "(" + ", ".join(f"{names[k]} {dq[k] / dq[largest]:.4g}" for k in shown) + ")"
+
+
+def _on_cone(curvature, null) -> list[np.ndarray]:
+    """Directions in a plane of velocities that lie on the cone; none where it is no plane."""
+    if null.shape[1] != 2:
+        return []
+    a, b, both = (curvature(null @ np.array(part)) for part in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)))
+    forms = np.stack([a, both - a - b, b], axis=1)  # a x² + (…) x y + b y²
+    alpha, beta, gamma = forms[np.argmax(np.linalg.norm(forms, axis=1))]
+    candidates = [np.array([x.real, 1.0]) for x in np.roots([alpha, beta, gamma]) if abs(x.imag) < _ON_MOTION]
+    if abs(alpha) <= _ON_MOTION * max(abs(beta), abs(gamma)):
+        candidates = [np.array([1.0, 0.0]), *candidates]
+    unit = [direction / np.linalg.norm(direction) for direction in candidates]
+    return [direction for direction in unit if np.linalg.norm(curvature(null @ direction)) <= _ON_MOTION]
