@@ -202,6 +202,7 @@ def test_options_of_inverse_that_are_invalid_are_reported(fourbar, trajectory, t
     assert text in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_motion_out_of_reach_keeps_what_was_reached(configs, tmp_path, capsys):
     (tmp_path / "far.csv").write_text("t,y_P1\n" + "".join(f"{0.01 * k},{0.05 * k}\n" for k in range(30)))
     args = ["inverse", str(configs / "mechanisms" / "fourbar_crank_angle.yaml"), str(tmp_path / "far.csv")]

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import fgmbs
 from fgmbs import Unknown
@@ -31,6 +32,7 @@ def test_a_simulation_of_another_duration(configs, tmp_path, compiled):
     assert compiled == ["jit(_observed)"]
 
 
+@pytest.mark.slow
 def test_soft_constraints_of_another_duration(configs, compiled):
     fourbar = fgmbs.load(configs / "mechanisms" / "fourbar.yaml")
     simulated(fourbar, coordinates="dependent", integrator="trapezoidal", duration=0.1)

@@ -7,6 +7,7 @@ import sys
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import fgmbs
 
@@ -34,6 +35,7 @@ print(json.dumps({name: np.asarray(values).tolist() for name, values in found.it
 """
 
 
+@pytest.mark.slow
 def test_motions_and_forces_have_their_digits_and_estimates_are_refused(configs):
     files = [configs / "mechanisms" / name for name in ("fourbar.yaml", "fourbar_counterweight.yaml")]
     command = [sys.executable, "-c", PROGRAM, *map(str, files)]

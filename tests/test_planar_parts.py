@@ -73,6 +73,7 @@ def test_is_that_of_a_file():
     assert mechanism.dof == 1 and mechanism.title == "engine"
 
 
+@pytest.mark.slow
 def test_every_constraint():
     parts = (
         *GROUND,

@@ -166,6 +166,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_answers_scale_with_the_units_and_move_with_the_drawing(question):
     ask, text, tolerance = QUESTIONS[question]
@@ -204,6 +205,7 @@ constraints:
     assert by_name["beta"] == pytest.approx(-1.5 * 9.81, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_forces_by_functions_of_the_clock():
     """They are known to a quarter of a microsecond, and a moment before a step must differ from the step."""
     t = np.arange(101) * 0.01

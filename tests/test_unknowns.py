@@ -78,6 +78,7 @@ def test_what_cannot_be_meant_is_refused(given, text):
     assert str(caught.value) == text
 
 
+@pytest.mark.slow
 def test_it_stands_for_its_value_where_nothing_is_sought(fourbar):
     """In simulation, energies, readings."""
     unknown = fourbar.with_parameters({"L_crank": Unknown(1.1, sigma=0.1, log=True)})

@@ -400,6 +400,7 @@ def test_derivative_by_forces_is_equation_47_or_50_carried_to_all_coordinates():
             _close(found, expected, 1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fourbar", "fourbar_crank_angle"])
 def test_accelerations_are_differentiable_by_the_state_and_applied_forces(name):
     case = _case(name)

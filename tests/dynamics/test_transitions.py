@@ -132,6 +132,7 @@ def test_order_on_rotations(top, name):
     assert slope == pytest.approx(ORDERS[name] + 1, abs=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ORDERS)
 def test_derivatives_by_the_end_are_one_at_short_steps(top, name):
     """What simulation and noise rest on."""

@@ -139,6 +139,7 @@ def coupler_rate(q, dq, ddq, t):
     return jnp.stack([(along[0] * across[1] - along[1] * across[0]) / (along @ along)])
 
 
+@pytest.mark.slow
 def test_normalised_errors_over_seeds_follow_chi_squared(fourbar, moved):
     rng = np.random.default_rng(2)
     often = np.arange(0, STEPS, 20), np.arange(STEPS)
@@ -175,6 +176,7 @@ def test_normalised_errors_over_seeds_follow_chi_squared(fourbar, moved):
 # True motions.
 
 
+@pytest.mark.slow
 def test_without_random_forces_the_truth_is_the_exact_motion(fourbar):
     t, *columns = np.loadtxt(CONFIGS / "experiments" / "fourbar_truth.csv", delimiter=",", skiprows=2).T
     true = truth(fourbar, t[-1], t[1], 0.0, 0, dt=1e-3)

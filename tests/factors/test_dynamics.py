@@ -100,6 +100,7 @@ def test_known_forces_are_commands(driven, instant):
     np.testing.assert_allclose(dynamics(at, q, dq, ddq, u[1:]), 0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives_of_inverse_dynamics_equal_differences(driven, instant, assert_derivatives):
     mechanism, q, dq, ddq, u = driven
     assert_derivatives(dynamics, instant(mechanism, NO_COMMAND, data=MOTORS), q, dq, ddq, u, tol=1e-6)

@@ -33,6 +33,7 @@ def formulas(name, linkage, start, end):
 @pytest.mark.parametrize("kind", [0, 1], ids=["positions", "velocities"])
 @pytest.mark.parametrize("name", TRANSITIONS)
 class TestIntegrated:
+    @pytest.mark.slow
     def test_residual_is_its_formula(self, name, kind, fourbar, by_hand, instant, assert_derivatives):
         residual = (transition.integrated_positions, transition.integrated_velocities)[kind]
         start, end = by_hand.state(1), by_hand.state(2)

@@ -67,6 +67,7 @@ def moved(graph, x, delta):
     return graph.moved(x, Unknowns(delta.reshape(T, 12), jnp.zeros(0)))
 
 
+@pytest.mark.slow
 def test_linearization_is_that_along_the_manifold(graph, x):
     assert graph.step_size == 13 and graph.local_size == 12
 
@@ -82,6 +83,7 @@ def test_linearization_is_that_along_the_manifold(graph, x):
     np.testing.assert_allclose(np.concatenate([r.ravel() for r in look.residuals]), by_hand(jnp.zeros(12 * T)))
 
 
+@pytest.mark.slow
 def test_hessian_is_exact(graph, x):
     """Against differences of the gradient of the cost along q ⊞ v."""
     gradient = jax.jit(jax.grad(lambda delta: graph.cost(moved(graph, x, delta))))

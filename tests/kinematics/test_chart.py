@@ -78,6 +78,7 @@ def test_out_of_reach_is_not_a_number():
     assert np.all(np.isnan(move(mechanism, chart, x, jnp.array([5.0, 0.0]))[: mechanism.n]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fourbar", "fourbar_angle", "parallelogram", "double_pendulum", "slider_crank"])
 def test_independent_velocities_tell_all_others(name):
     """No velocity is faster than the independent ones, also where rows are redundant."""

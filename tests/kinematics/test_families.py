@@ -30,6 +30,7 @@ def q():
     return assemble(PENDULUM, start=rough)
 
 
+@pytest.mark.slow
 def test_assembled_with_a_given_coordinate():
     q = assemble(PENDULUM, {"x": 0.2})
     assert np.max(np.abs(PENDULUM.constraints(q, 0.0))) < 1e-14
@@ -82,6 +83,7 @@ def test_closing_meets_all_rows(q):
     assert np.linalg.norm(found.q[3:]) == pytest.approx(1, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_followed_and_differentiated():
     t, straight = jnp.linspace(0.0, 1.0, 6), jnp.linspace(0.0, 0.3, 6)
 
@@ -130,6 +132,7 @@ def test_moved_steps_are_closed(moving):
     assert np.linalg.norm(y[3:7]) == pytest.approx(1, abs=1e-14)
 
 
+@pytest.mark.slow
 def test_tangent_and_coordinates_of_a_chart(moving):
     mechanism, chart, x = moving
     E = chart.tangent(mechanism, x, ZERO)

@@ -105,6 +105,7 @@ LENGTHS = jnp.array(linkages.FOURBAR_LENGTHS)
 START = linkages.fourbar().reference + ROUGH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pose, last", [(_pose, 0.2), (_free_pose, 0.0)], ids=["given", "free"])
 def test_derivatives_in_both_modes_equal_finite_differences(pose, last):
     arguments = LENGTHS, START, jnp.asarray(last)

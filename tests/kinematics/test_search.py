@@ -56,6 +56,7 @@ def test_batch_equals_loop():
         assemble(of(LENGTHS[3]), {"theta": float(ANGLES[3])})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member", [0, 1, 2], ids=list(MEMBERS)[:3])
 def test_derivatives_equal_those_of_the_closed_form(member):
     lengths, angle = LENGTHS[member], ANGLES[member]

@@ -54,6 +54,7 @@ def test_the_margin_of_rank():
     refuse_no_motion(mechanism, q, jnp.ones(6), 0.0)
 
 
+@pytest.mark.slow
 def test_motions_through_it_are_followed():
     """By the velocities that the message names; with no other force than of the joints, energy is kept."""
     mechanism = flat()

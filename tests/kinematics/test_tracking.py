@@ -73,6 +73,7 @@ def test_follows_constraints_that_move(configs):
         np.testing.assert_allclose(found.q[k], expected, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives_equal_differences(crank):
     def P2(x):
         mechanism = crank.with_parameters({"L_coupler": x[0], "base": x[1]})

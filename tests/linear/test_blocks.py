@@ -5,6 +5,7 @@ import pytest
 SIZES = [(1, 0), (2, 3), (17, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_steps", "p"), SIZES)
 def test_least_squares_is_its_dense_rows(systems, num_steps, p):
     system = systems.random(num_steps, p)

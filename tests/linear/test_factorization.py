@@ -89,6 +89,7 @@ def along(answers, arguments, directions):
     return jax.jit(lambda e: (*jax.jvp(forward, (e,), (1.0,)), jax.grad(scalar)(e)))(0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sequential", "sqrt"])
 def test_derivatives_of_the_answers_to_second_order(systems, method):
     arguments = systems.random(11, 2), systems.damping(11, 2), systems.damping(11, 2, seed=5)

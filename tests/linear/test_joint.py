@@ -164,6 +164,7 @@ def test_bounds_on_globals_are_those_of_the_dense_system(joint, method):
     np.testing.assert_array_equal((reference == lower) | (reference == upper), np.arange(free.size) == free.size - 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sqrt", "sequential", "matrix"])
 def test_derivatives_of_the_answers_equal_differences_of_dense_ones(joint, method):
     """Forward, reverse, and forward over forward."""

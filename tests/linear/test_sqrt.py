@@ -109,6 +109,7 @@ def test_prior_has_first_derivatives(systems, p, rows):
     np.testing.assert_allclose(jax.jit(jax.jacrev(normal))(0.0), difference, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_second_derivative_of_a_prior_is_refused(systems):
     def cost(e):
         S, s, rho = marginalize(jax.tree.map(lambda x: e * x, systems.random(2, 0)))

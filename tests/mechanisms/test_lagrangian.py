@@ -120,6 +120,7 @@ def test_double_pendulum_is_that_of_mujoco(states):
         np.testing.assert_allclose(np.linalg.solve(M, Q), data.qacc, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_terms_without_and_linear_in_the_velocity(states):
     """A bead on a hoop that turns at a constant rate: T has parts of degree 0, 1 and 2 in dq."""
     rate, radius = 3.0, 0.5
@@ -149,6 +150,7 @@ def simulated(mechanism):
     return fgmbs.simulate(mechanism, 2.0, 0.005, integrator="hermite_simpson", start={"shoulder": 2.0, "elbow": -1.0})
 
 
+@pytest.mark.slow
 def test_energy_is_conserved():
     motion = simulated(FREE)
     energy = jax.vmap(FREE.kinetic)(motion.q, motion.dq) + jax.vmap(FREE.potential)(motion.q)

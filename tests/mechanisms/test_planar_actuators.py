@@ -107,6 +107,7 @@ def test_the_second_motor_of_the_four_bar_is_one_too_many(configs):
     assert np.all(np.abs(work) > 1e-3)  # either motor alone moves it
 
 
+@pytest.mark.slow
 def test_an_actuator_is_the_force_of_the_file_of_the_same_size(actuated, everything, state):
     """Torques on a body and on an angle, as listed under `forces`."""
     q, dq, t = state

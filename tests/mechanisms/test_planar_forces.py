@@ -75,6 +75,7 @@ def test_spring_force_is_minus_the_gradient_of_its_energy(free_length):
         np.testing.assert_allclose(spring_force(d, 12.0, free_length), -gradient, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_elements_of_no_length_have_finite_derivatives():
     zero = jnp.zeros(2)
 

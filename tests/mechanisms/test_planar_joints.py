@@ -252,6 +252,7 @@ def test_ground_carries_what_the_momentum_of_the_mechanism_lacks():
     np.testing.assert_allclose(ground + [0.0, -9.81 * 7], rate, atol=1e-4)  # h² truncation
 
 
+@pytest.mark.slow
 def test_everything_that_a_body_can_meet():
     """Springs on points load pins, those on angles are couples; sliders and attached points load the pins they hold."""
     state = State(parsed(RICH), rates={"theta": 1.3})

@@ -38,6 +38,7 @@ def swinging(pendulum):
     return fgmbs.simulate(pendulum, T[-1], DT, start_velocities=SPIN)
 
 
+@pytest.mark.slow
 class TestTumblingBody:
     def test_energy_and_momentum_are_kept(self, tumbling):
         """By a rule of fourth order: 1e-10 where measured."""
@@ -68,6 +69,7 @@ class TestTumblingBody:
         np.testing.assert_allclose(rotations(top.q)[:, :, 2], around, atol=1e-7)
 
 
+@pytest.mark.slow
 class TestPendulum:
     def test_constraints_hold_to_rounding(self, swinging):
         assert np.max(swinging.constraint_norm) <= 1e-14
@@ -94,7 +96,6 @@ class TestPendulum:
             mujoco.mj_step(model, data)
         np.testing.assert_allclose(swinging.q[:, 3:], frames, atol=1e-6)
 
-    @pytest.mark.slow
     def test_in_a_plane_it_is_the_planar_pendulum(self, pendulum):
         """About its y axis: the same angle as a rod of the planar family, with the same inertia and arm."""
         mass, inertia = float(pendulum.body.mass), float(pendulum.body.inertia[1])
@@ -114,12 +115,10 @@ planar_bodies: [{{name: rod, points: [O, P], length: {ARM}, mass: {mass},
         np.testing.assert_allclose(space.q[:, [0, 2]], plane.q, atol=2e-8)
         np.testing.assert_allclose(space.q[:, 1], 0, atol=1e-12)
 
-    @pytest.mark.slow
     def test_steps_are_the_elimination_of_the_whole_graph(self, pendulum, swinging):
         whole = fgmbs.simulate(pendulum, T[-1], DT, start_velocities=SPIN, batch=True)
         np.testing.assert_allclose(whole.q, swinging.q, atol=1e-9)
 
-    @pytest.mark.slow
     def test_derivatives_equal_differences(self, pendulum):
         def final(mass):
             body = rigid_body()

@@ -81,6 +81,7 @@ def thrown():
     return types.SimpleNamespace(mechanism=body, t=t, q=x[:, :7], dq=x[:, 7:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at, blind", [(None, {"e0", "e1", "e2", "e3"}), ((0.2, 0.0, 0.0), set())])
 def test_a_camera_on_its_centre_sees_no_attitude_of_a_free_body(thrown, at, blind):
     """A gyroscope tells how it turns, but not from where; a camera on a point beside the centre sees that too."""

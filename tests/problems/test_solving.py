@@ -65,6 +65,7 @@ def numbers(result):
 SLOW = [pytest.param(question, marks=pytest.mark.slow) for question in (weighted, commanded)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", [started, softly, driven, followed, *SLOW])
 def test_equals_the_public_call_and_a_batch_its_members(crank, question):
     public, problem = question(crank, False), question(crank, True)
@@ -93,6 +94,7 @@ def test_equals_the_public_call_and_a_batch_its_members(crank, question):
     assert np.abs(numbers(batch)["multipliers"][0] - numbers(batch)["multipliers"][1]).max() > 0.1
 
 
+@pytest.mark.slow
 def test_derivative_by_a_given_start_equals_differences(crank):
     problem = started(crank, True)
     place = crank.coordinate_names.index("theta")
@@ -117,6 +119,7 @@ class Cosine(eqx.Module):
         return self.height * jnp.cos(2 * t)
 
 
+@pytest.mark.slow
 def test_numbers_of_a_command_are_numbers_of_the_problem(crank):
     how = dict(start={"theta": FAR})
     problem = fgmbs.prepare_hybrid_dynamics(crank, T, forces={"motor": Cosine(jnp.asarray(30.0))}, **how)
@@ -130,6 +133,7 @@ def test_numbers_of_a_command_are_numbers_of_the_problem(crank):
     assert np.abs(final(60.0) - final(30.0)).max() > 1e-6
 
 
+@pytest.mark.slow
 def test_another_mechanism_in_the_problem_brings_its_own_velocities(configs):
     mass = load(configs / "mechanisms" / "spring_mass_damper.yaml")
     problem = fgmbs.prepare_simulate(mass, 0.1, 0.01)
@@ -139,6 +143,7 @@ def test_another_mechanism_in_the_problem_brings_its_own_velocities(configs):
     np.testing.assert_array_equal(swapped.dq[0], fgmbs.simulate(changed, 0.1, 0.01).dq[0])
 
 
+@pytest.mark.slow
 def test_the_same_words_where_it_cannot_be(crank, configs):
     """`solve` raises nothing; `finish` says what the public call does, and without throw the status tells."""
     slow = dict(start_velocities={"theta": 1.0, "y_P1": 2.0})

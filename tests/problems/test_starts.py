@@ -62,6 +62,7 @@ def test_batch_equals_loop_and_bad_member_spoils_no_other(loop, question):
     assert (batch.status == bad)[3]
 
 
+@pytest.mark.slow
 def test_way_from_the_drawing_is_the_same_in_a_batch(crank):
     """As drawn it is assembled, and turned from there."""
     masses = np.array([1.0, 2.0])
@@ -76,6 +77,7 @@ def test_way_from_the_drawing_is_the_same_in_a_batch(crank):
         np.testing.assert_allclose(batch.forces[k], alone.forces, atol=1e-12 * np.abs(alone.forces).max())
 
 
+@pytest.mark.slow
 def test_contradictory_velocities_are_reported_by_the_status(crank):
     """The crank turns by one of the two, which a batch cannot refuse."""
 
@@ -91,6 +93,7 @@ def test_contradictory_velocities_are_reported_by_the_status(crank):
         batch.check()
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_motion_from_an_assembled_start_equal_differences(loop):
     def final(length):
         return simulated(with_coupler(loop, length)).q[-1]

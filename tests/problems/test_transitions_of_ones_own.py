@@ -30,6 +30,7 @@ def pendulum(configs):
     return fgmbs.load(configs / "mechanisms" / "pendulum.yaml")
 
 
+@pytest.mark.slow
 def test_simulation_has_its_order(pendulum):
     exact = fgmbs.simulate(pendulum, 0.64, 1e-2).q[-1]
     steps = [0.04, 0.02, 0.01]

@@ -112,6 +112,7 @@ actuators: [{name: a, angle: theta}, {name: b, points: [A, P]}, {name: c, coordi
 """
 
 
+@pytest.mark.slow
 def test_forces_have_the_unit_of_what_they_act_on():
     mechanism = fgmbs.PlanarMechanism.from_description(parse_mechanism(ARM))
     t = np.linspace(0, 1, 11)

@@ -24,6 +24,8 @@ from fgmbs.sensors import Gyroscope
 from fgmbs.status import Status
 from fgmbs.unknowns import Free
 
+pytestmark = pytest.mark.slow
+
 T = 41
 
 

@@ -83,6 +83,7 @@ def motion():
     return top(np.linspace(0.0, 2.0, 21))
 
 
+@pytest.mark.slow
 def test_the_top_is_a_motion_of_the_body(motion):
     q, dq, ddq = map(jnp.asarray, states(motion))
     found, _ = jax.vmap(lambda q, dq: TOP.accelerations(q, dq, jnp.asarray(0.0)))(q, dq)
@@ -176,6 +177,7 @@ def test_three_axes_are_misaligned_by_a_rotation_vector(motion):
     np.testing.assert_allclose(read(TOP, unknown, motion, misalignment=jnp.asarray(by)), exact, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0.0, 1e-5, 0.9e-3, 1.1e-3, 2.0])
 def test_a_misalignment_has_derivatives_also_where_it_is_0(size):
     by, y = size * jnp.array([0.6, 0.0, 0.8]), jnp.array([1.0, -2.0, 0.5])
@@ -217,6 +219,7 @@ def test_what_is_not_there_is_named(sensor, text):
     assert str(error.value).startswith(f"sensor 's': {text}")
 
 
+@pytest.mark.slow
 def test_readings_of_samples_are_those_of_the_motion():
     """Local coordinates are cubic between samples: errors of fourth order in positions, of third in rates."""
 
@@ -241,6 +244,7 @@ def test_readings_of_samples_are_those_of_the_motion():
     np.testing.assert_array_less([3.7, 2.7, 2.7], orders)
 
 
+@pytest.mark.slow
 def test_readings_of_a_pendulum_in_space_know_its_forces():
     """A force along a velocity, by its name, moves what the accelerometer reads."""
     pendulum = spherical_pendulum()

@@ -59,6 +59,7 @@ def cross(a, b):
     return a[0] * b[1] - a[1] * b[0]
 
 
+@pytest.mark.slow
 def test_forces_on_a_body_give_its_momentum(driven, instant):
     centre, a, alpha, r = about_centre(driven, instant, "coupler", "P", "Q", lambda L: np.array([0.7 * L, -0.2]))
     P, Q = force(driven, instant, "coupler@P"), force(driven, instant, "coupler@Q")

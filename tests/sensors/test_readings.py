@@ -42,6 +42,7 @@ def test_between_samples_they_are_nearly_exact(fourbar, motion, coarse):
         np.testing.assert_allclose(error[::10], 0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_forces_of_the_motion_drive_accelerations(fourbar, motion):
     cell = LoadCell("cell", pin="crank@A", sigma=1)
     each = (motion.q, motion.dq, motion.ddq, motion.lambda_, motion.forces["motor"][:, None])

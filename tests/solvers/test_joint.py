@@ -110,6 +110,7 @@ def test_minimum_is_that_of_everything_at_once(pendulum, linear, limit):
     assert np.all(np.diff(history) <= 0) and history[-1] == state.look.cost
 
 
+@pytest.mark.slow
 def test_final_factorization_is_that_of_the_system_at_the_solution(pendulum):
     """Held by the state or not."""
 
@@ -156,6 +157,7 @@ def test_update_is_the_identity_after_convergence(pendulum):
         np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [3.0, 0.8], ids=["inside", "on the bound"])
 def test_derivatives_equal_differences(pendulum, limit):
     """By targets, by the prior and by the bound, which every recording has a copy of."""
@@ -295,6 +297,7 @@ def test_recordings_of_a_mechanism_are_solved_as_scipy_does_all_at_once(pendulum
     assert np.max(np.abs(alone.globals - x.globals)) > 1e-4
 
 
+@pytest.mark.slow
 def test_more_padding_changes_nothing(pendulums):
     model, dts, data, steps = pendulums
     x, _ = solve_pendulums(model, dts, Unknowns(steps, model.free.value), data)

@@ -211,6 +211,7 @@ def test_a_bound_that_is_not_met_changes_nothing(pendulum, solution):
     np.testing.assert_allclose(_flat(x), _flat(solution.params), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives_on_a_bound_equal_differences(pendulum):
     """By targets and by the bound itself."""
     start = START._replace(globals=jnp.array([0.5]))
@@ -400,6 +401,7 @@ def test_forward_and_reverse_derivatives_equal_differences(derivatives):
     assert np.all(np.any(np.abs(derivatives["forward"]) > 1e-4, axis=0))
 
 
+@pytest.mark.slow
 def test_cost_at_the_minimum_changes_as_the_data_say(pendulum):
     """By the envelope theorem; of a graph without global parameters, unlike the ones above."""
     series, start = jnp.array([[0.1], [0.4]]), jnp.array([[1.0], [2.0]])

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy.interpolate import BPoly
 
 from fgmbs.problems.driven.curves import force_curve, motion_curve
@@ -23,6 +24,7 @@ def test_motion_curve_is_the_hermite_interpolant():
     np.testing.assert_allclose(values(curve, t), exact(t), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_motion_curve_goes_on_beyond_its_ends():
     y, dy, ddy = T**2, 2 * T, np.full(12, 2.0)
     curve = motion_curve(jnp.asarray(T), *(jnp.asarray(x)[:, None] for x in (y, dy, ddy)))
@@ -40,6 +42,7 @@ def test_force_curve_meets_parabolas_and_samples():
     np.testing.assert_allclose(values(curve, T)[:, 0], f, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_force_curve_is_of_third_order():
     errors = []
     for steps in (20, 40, 80):

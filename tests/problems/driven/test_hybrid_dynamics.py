@@ -44,6 +44,7 @@ def swayed(cart):
     return fgmbs.hybrid_dynamics(cart, T, motion={"x_C": sway})
 
 
+@pytest.mark.slow
 class TestCart:
     def test_free_coordinates_move_as_dynamics_says(self, swayed):
         # A uniform rod on a pivot with acceleration a: theta'' = 3/(2L) (a sin(theta) − g cos(theta)).

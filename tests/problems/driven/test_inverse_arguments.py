@@ -87,6 +87,7 @@ class TestBadInput:
         text = message(lambda: fgmbs.inverse_dynamics(fourbar, T, {"x_P1": 1 - 0 * T}))
         assert "actuators: the mechanism has none; name them, or coordinates that a force acts on: 'x_P1', " in text
 
+    @pytest.mark.slow
     def test_freedom_left(self, configs):
         robot = load(configs / "mechanisms" / "five_bar.yaml")
         text = message(lambda: fgmbs.inverse_dynamics(robot, T, {"theta_l": 0 * T}))
@@ -96,6 +97,7 @@ class TestBadInput:
         text = message(lambda: fgmbs.inverse_dynamics(crank, T, {"x_P1": np.cos(SWING[0])}))
         assert "the pose as drawn is singular for 'x_P1' (a dead point)" in text
 
+    @pytest.mark.slow
     def test_idle_actuator(self):
         lift = """
         points:
@@ -116,6 +118,7 @@ class TestBadInput:
         text = message(lambda: fgmbs.inverse_dynamics(mechanism, T, {"theta": 0.1 * T}, ["theta", "phi"]))
         assert "actuators: 'phi' cannot influence the desired motion" in text
 
+    @pytest.mark.slow
     def test_out_of_reach_at_a_later_sample(self, configs):
         arm = load(configs / "mechanisms" / "five_bar.yaml")
         i = arm.coordinate_names.index("x_E")
@@ -128,10 +131,12 @@ class TestBadInput:
         assert np.isfinite(reached.forces).all()
         assert reached.status == fgmbs.Status.out_of_reach
 
+    @pytest.mark.slow
     def test_out_of_reach_at_once(self, crank):
         with pytest.raises(fgmbs.AssemblyError, match="out of reach at its first sample, t = 0 s, by "):
             fgmbs.inverse_dynamics(crank, T, {"point:P1": np.c_[2 + 0 * T, 0 * T]})
 
+    @pytest.mark.slow
     def test_impossible_with_too_few_motors(self, configs):
         arm = load(configs / "mechanisms" / "five_bar.yaml")
         desired = {"theta_l": arm.reference[-2] + 0.1 * np.sin(T), "theta_r": arm.reference[-1] + 0 * T}

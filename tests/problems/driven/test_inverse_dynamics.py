@@ -116,6 +116,7 @@ class TestRobot:
             np.where(first, np.c_[z, dds], np.c_[dds, z]),
         )
 
+    @pytest.mark.slow
     def test_samples_of_the_motor_angles(self, reference_data):
         mechanism = load(reference_data / "mechanisms" / "pick-and-place-robot.yaml").with_parameters(MSC)
         t, *theta = read_table(reference_data / "trajectories" / "pick-and-place-robot-trajectory.txt").T
@@ -150,6 +151,7 @@ class TestRobot:
         np.testing.assert_array_equal(np.flatnonzero(result.jumps.any(axis=1)), [50])
 
 
+@pytest.mark.slow
 def test_rough_starts_reach_the_same_motion(crank, swung):
     rng = np.random.default_rng(1)
     theta, coupler, rocker = 0.0, np.pi / 2, np.arctan2(2, -3)
@@ -168,6 +170,7 @@ class TestOveractuated:
         Phi_q = np.asarray(mechanism.constraint_jacobian(q, 0.0))
         return np.linalg.svd(Phi_q)[2][-1:].T
 
+    @pytest.mark.slow
     def test_least_effort_is_the_pseudo_inverse(self, two_motors):
         scale = {"motor": 1.0, "motor_rocker": 3.0}
         result = fgmbs.inverse_dynamics(two_motors, T, {"theta": SWING}, effort=scale)
@@ -186,6 +189,7 @@ class TestOveractuated:
         assert (np.sum(both.forces**2, axis=1) <= one.forces[:, 0] ** 2 + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_redundant_constraints_do_not_change_the_torque(configs, crank, swung):
     text = (configs / "mechanisms" / "fourbar_crank_angle.yaml").read_text()
     more = text + "\nconstraints:\n  - {type: distance, points: [P1, P2], length: L_coupler}\n"
@@ -202,6 +206,7 @@ class TestDerivatives:
         desired = {"theta": lambda t: x[3] * (1 - jnp.cos(x[4] * t))}
         return fgmbs.inverse_dynamics(changed, T[::10], desired, ["motor"]).effort
 
+    @pytest.mark.slow
     def test_of_the_effort_equal_differences(self, crank):
         x = jnp.array([1.0, 2.0, 4.0, 1.2, 2.0])
         function = jax.jit(lambda x: self.effort(crank, x))
@@ -211,6 +216,7 @@ class TestDerivatives:
         forward = jax.jit(jax.jacfwd(lambda x: self.effort(crank, x)))(x)
         np.testing.assert_allclose(forward, reverse, rtol=1e-10)
 
+    @pytest.mark.slow
     def test_pass_through_the_smoothing_of_samples(self, crank):
         direction = jnp.asarray(np.cos(3 * T))
 
@@ -221,6 +227,7 @@ class TestDerivatives:
 
         np.testing.assert_allclose(jax.jit(jax.grad(peak))(0.0), (peak(1e-4) - peak(-1e-4)) / 2e-4, rtol=1e-5)
 
+    @pytest.mark.slow
     def test_batches_of_mechanisms(self, crank):
         masses = jnp.linspace(1.0, 2.0, 3)
         desired = {"theta": tuple(x[::10] for x in SWING)}
@@ -234,6 +241,7 @@ class TestDerivatives:
 
 
 class TestCovariance:
+    @pytest.mark.slow
     def test_of_given_derivatives_is_that_of_noisy_motions(self, crank):
         rng = np.random.default_rng(0)
         sigma = (1e-4, 1e-3, 1e-2)
@@ -253,6 +261,7 @@ class TestCovariance:
         ratio = sample / np.asarray(result.covariance[:, 0, 0])
         assert np.abs(ratio - 1).max() < 3.3 * np.sqrt(2 / (count - 1))
 
+    @pytest.mark.slow
     def test_of_samples_is_that_of_the_errors(self, crank):
         """Motions drawn from the process that the smoother assumes: errors have the covariance that it reports."""
         rng = np.random.default_rng(0)

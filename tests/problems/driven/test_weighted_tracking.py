@@ -13,6 +13,8 @@ from fgmbs.problems.driven import weighted_tracking as module
 from fgmbs.problems.driven.weighted_tracking import weighted_tracking
 from fgmbs.status import Status
 
+pytestmark = pytest.mark.slow
+
 STEPS = 200
 DT = 5e-3
 THETA = 4
@@ -268,7 +270,6 @@ def test_pendulum_with_one_motor_for_two_joints_is_swung():
     assert np.max(np.abs(result.q[:, 4] - theta)) < 1e-3
 
 
-@pytest.mark.slow
 def test_derivatives_equal_differences(case, noisy):
     y, _ = noisy
     direction = np.random.default_rng(3).standard_normal((STEPS, 1))

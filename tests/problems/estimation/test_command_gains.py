@@ -13,6 +13,8 @@ from fgmbs import ArgumentError, Unknown
 from fgmbs.inputs import Command, Disturbance
 from fgmbs.sensors import Accelerometer, Encoder
 
+pytestmark = pytest.mark.slow
+
 DT, STEPS, POWER, SIGMA = 0.02, 121, 0.3, 0.02
 START, SPEED, BEGUN = 1.2, 1.0, (0.3, 0.5)
 GAIN, PRIOR = 1.7, (0.5, 3.0)
@@ -139,7 +141,6 @@ def test_what_cannot_be_meant(mass, recording):
         fgmbs.smooth(mass, silent, SENSORS, inputs(Unknown(1.0)), dt=DT, start={"x_left": START})
 
 
-@pytest.mark.slow
 def test_the_likelihood_has_the_slope_of_the_density_by_it(mass, recording, samples):
     begun = {"start": {"x_left": START}, "start_velocities": {"x_left": SPEED}, "start_sigma": BEGUN}
     problem = fgmbs.prepare_smooth(mass, recording, SENSORS, inputs(1.0), dt=DT, **begun)

@@ -19,6 +19,7 @@ from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 DT = 0.01
 
 
+@pytest.mark.slow
 def test_of_a_linear_mechanism_it_is_the_density_of_the_samples():
     """A mass without spring and damper, pushed by white noise: position and velocity at all steps by hand."""
     mass = pushed_mass.mass()

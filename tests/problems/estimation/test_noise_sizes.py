@@ -59,6 +59,7 @@ def best(samples, prior=lambda logs: 0.0):
     return found, np.linalg.inv(bend)
 
 
+@pytest.mark.slow
 def test_they_are_most_likely_and_as_sure_as_the_likelihood_is_curved(mass, samples):
     expected, covariance = best(samples)
     for first in (1.0, 0.05), (0.05, 0.01):
@@ -71,6 +72,7 @@ def test_they_are_most_likely_and_as_sure_as_the_likelihood_is_curved(mass, samp
         assert (float(est.inputs[0].power), float(est.sensors[0].sigma)) == pytest.approx(found)
 
 
+@pytest.mark.slow
 def test_priors_count_and_bounds_hold(mass, samples):
     prior = lambda logs: -0.5 * ((logs[0] - np.log(1.0)) / 0.1) ** 2
     expected, covariance = best(samples, prior)
@@ -107,6 +109,7 @@ def test_derivatives_know_that_they_move(mass, samples):
     np.testing.assert_allclose(np.asarray(slope)[order], -covariance @ mixed, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_rows_of_a_sensor_have_sizes_of_their_own():
     """A pendulum whose camera sees x three times as badly as y."""
     pendulum = fgmbs.load("configs/mechanisms/pendulum.yaml")

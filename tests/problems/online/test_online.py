@@ -106,6 +106,7 @@ def test_known_forces_act(fourbar, online):
     np.testing.assert_allclose(pushed.q, rk4(start)[:4], atol=2e-4)  # the first step begins at rest under no force
 
 
+@pytest.mark.slow
 def test_step_stands_in_a_scan(online, recording):
     gyro, enc = stamped(recording, "gyro"), stamped(recording, "enc")
     samples = np.stack([online.sample({"gyro": gyro[k], "enc": enc[k]}, {"push": 0.0}) for k in range(20)])
@@ -137,6 +138,7 @@ def test_a_second_estimator_compiles_nothing(fourbar, online, recording, compile
     assert np.max(np.abs(estimate.q_std - first.q_std)) > 1e-4
 
 
+@pytest.mark.slow
 def test_step_maps_over_states_and_samples(online, recording):
     gyro, enc = recording["gyro"].values, recording["enc"].values
     starts = [{"x_P1": 1.0}, {"x_P1": 0.98}, {"x_P1": 0.95}]

@@ -67,6 +67,7 @@ def test_independent_coordinates_at_one_millisecond(fourbar_angle, truth):
     assert MM * rmse(result.q, truth["q"][:5001]) <= 0.003
 
 
+@pytest.mark.slow
 def test_hermite_simpson_at_ten_milliseconds(fourbar, truth):
     """Ten times the step, a hundredth of the error: 0.0004 mm where measured."""
     result = simulate(fourbar, 5.0, 1e-2, coordinates="dependent")
@@ -75,6 +76,7 @@ def test_hermite_simpson_at_ten_milliseconds(fourbar, truth):
 
 # Horizons are so short that the coarsest step still follows the motion, and so long that the finest error stays above
 # the 3e-12 m to which the exact motion is known.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "integrator, coordinates, horizon_ms, order",
     [
@@ -127,6 +129,7 @@ def test_linear_methods_agree(fourbar, short_run):
     np.testing.assert_allclose(short_run(fourbar, linear="sqrt", **soft).q, short_run(fourbar, **soft).q, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("integrator", ["trapezoidal", "hermite_simpson"])
 def test_steps_are_the_elimination_of_the_whole_graph(fourbar, short_run, integrator):
     """One step after the other, or all of them at once by Levenberg–Marquardt: the same solution."""

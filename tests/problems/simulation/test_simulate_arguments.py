@@ -187,6 +187,7 @@ def compilations(call):
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", ["chart", "dependent", "independent"])
 def test_new_numbers_compile_nothing(fourbar, short_run, coordinates):
     """New masses, lengths, gravity and another dt, start and start velocities."""

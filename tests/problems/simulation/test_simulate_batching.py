@@ -41,6 +41,7 @@ def batch(members):
     return simulate_all(members)
 
 
+@pytest.mark.slow
 def test_batch_equals_loop(members, batch, loop):
     assert batch.q.shape == (16, STEPS + 1, 4)
     for i in (0, 7, 15):

@@ -68,11 +68,13 @@ def test_far_from_the_origin(drawn, short_run, far):
     np.testing.assert_allclose(positions(moved) - shift, positions(short_run(drawn, 1e-2)), atol=1e-14 * far)
 
 
+@pytest.mark.slow
 def test_renumbered_points_and_bodies(drawn, short_run):
     renumbered = short_run(fourbar(("P2", "B", "A", "P1"), ("rocker", "crank", "coupler")))
     np.testing.assert_allclose(positions(renumbered), positions(short_run(drawn)), atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, INDEPENDENT], ids=["dependent", "independent"])
 def test_unit_of_mass(drawn, short_run, options):
     """In grams."""

@@ -34,6 +34,7 @@ def test_pendulum_follows_elliptic_functions(configs):
     np.testing.assert_allclose(column(result, "y_tip"), -np.cos(phi), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_damped_oscillation_is_exact(configs):
     """ẍ + 2 ζ ω ẋ + ω² x = 0, ω = 2 rad/s, ζ = 0.1, from rest at 0.2 m."""
     result = run(configs, "spring_mass_damper", 4.0, 1e-2, integrator="hermite_simpson")
@@ -90,6 +91,7 @@ def test_slider_crank_follows_its_equation_of_one_coordinate(configs):
     np.testing.assert_allclose(column(result, "x_wrist"), wrist, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_driven_crank_moves_as_prescribed_and_asks_for_its_torque(configs):
     """θ = 30° + 2π t. Torque of the motor by power balance: τ θ̇ = d(T + V)/dt, so τ = ½ A' θ̇² + V'."""
     result = run(configs, "driven_crank", 1.0, 2.5e-3, integrator="hermite_simpson")
@@ -108,6 +110,7 @@ def test_driven_crank_moves_as_prescribed_and_asks_for_its_torque(configs):
     np.testing.assert_allclose(torque, dA * omega**2 / 2 + dV, atol=1e-5 * np.max(np.abs(torque)))
 
 
+@pytest.mark.slow
 def test_parallel_robot_falls_freely(configs):
     """One of its 21 constraint rows follows from the others, and its angles have no mass."""
     result = run(configs, "parallel_robot", 1.0, 5e-3, integrator="hermite_simpson")

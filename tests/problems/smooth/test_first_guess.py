@@ -41,6 +41,7 @@ def followed(recording, **options):
     return problem, follow(model, first, model.free.sigma, data, int(problem.recording.count))
 
 
+@pytest.mark.slow
 def test_of_a_linear_mechanism_it_is_the_kalman_filter(recording):
     problem, found = followed(recording)
     read = dict(zip(np.round(recording["enc"].t / DT).astype(int).tolist(), recording["enc"].values, strict=True))
@@ -66,6 +67,7 @@ def test_of_a_linear_mechanism_it_is_the_kalman_filter(recording):
     assert (np.abs(found.theta - x[2:]) <= 2e-3 * np.sqrt(np.diag(P)[2:])).all()
 
 
+@pytest.mark.slow
 def test_a_wild_sample_does_not_lead_it_astray(recording):
     values = recording["enc"].values.copy()
     values[60] += 5.0

@@ -61,6 +61,7 @@ def together(pendulum, two):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_where_nothing_is_shared_it_is_what_each_says_alone(alone, together, order):
     both, likelihood = together(order, KNOWN), 0.0
@@ -87,6 +88,7 @@ def test_what_is_shared_is_found_from_all(alone, together):
     assert float(both.unknowns_std["gyro.bias"][0]) == pytest.approx(information**-0.5, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_twenty_recordings_of_unequal_length_compile_once(pendulum, compiled):
     whole = recorded(pendulum, 4.0, 100, 3, STARTS[0])
 

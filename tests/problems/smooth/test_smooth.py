@@ -73,6 +73,7 @@ def test_close_to_the_truth(estimate, motion):
         assert group.p_value > 1e-3
 
 
+@pytest.mark.slow
 def test_marginals_are_those_of_the_dense_inverse(fourbar, recording, estimate):
     model, data, x, _ = solved(fourbar, recording, estimate)
     graph = model.graph(x, data)
@@ -112,6 +113,7 @@ def test_bands_of_accelerations_follow_the_motion(fourbar, estimate):
     np.testing.assert_allclose(estimate.ddq[k], acceleration(x), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_long_window_is_the_batch(fourbar, recording, estimate):
     """Where the window holds the whole recording nothing is marginalized that was not solved to the end."""
     lagged = fgmbs.smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 1.0}, window=len(estimate.t))
@@ -184,6 +186,7 @@ def dense(fourbar, recording):
     return model, data, begin, found
 
 
+@pytest.mark.slow
 def test_windows_solved_to_the_end_are_those_of_dense_algebra(dense):
     model, data, begin, expected = dense
     first = jax.tree.map(lambda leaf: 0 * leaf[0], data)._replace(times=data.times[0])
@@ -218,6 +221,7 @@ def test_online_is_the_fixed_lag_smoother_over_dense_windows(fourbar, recording,
         np.testing.assert_array_less(np.abs(found - x), 1e-4 * sigma + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_window_leaves_its_steps_as_online_does(fourbar, recording):
     window = 4
     lagged = fgmbs.smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 1.0}, window=window)
@@ -235,6 +239,7 @@ def test_a_window_leaves_its_steps_as_online_does(fourbar, recording):
     assert int(estimate.unused) == 0
 
 
+@pytest.mark.slow
 def test_a_start_need_not_be_given(fourbar, recording, estimate):
     free = fgmbs.smooth(fourbar, recording, SENSORS, POWER, dt=DT)
     np.testing.assert_array_less(np.abs(state(free) - state(estimate)), 1e-3 * std(estimate) + 1e-9)
@@ -242,6 +247,7 @@ def test_a_start_need_not_be_given(fourbar, recording, estimate):
     assert free.branches[0].cost < free.branches[1].cost
 
 
+@pytest.mark.slow
 def test_other_recordings_need_no_compilation(fourbar, motion, recording, compiled):
     """The number of samples is no part of the programs, nor are values, start, noise or the mechanism's parameters."""
     shorter = fgmbs.readings(fourbar, motion, SENSORS, rates={"gyro": 200, "enc": 40}, seed=3).between(0.0, 0.48)
@@ -263,6 +269,7 @@ def test_several_recordings_have_starts_of_their_own(fourbar, recording, estimat
     np.testing.assert_array_less(np.abs(state(both)[52:] - joined), 6 * std(both)[52:] + 1e-6)
 
 
+@pytest.mark.slow
 def test_irregular_samples_between_steps(fourbar, motion, estimate):
     """Stamps that lie anywhere, a gap, another rate: the estimate still agrees with the truth within its bands."""
     rng = np.random.default_rng(5)
@@ -331,6 +338,7 @@ def test_no_compiled_program_holds_the_unknowns():
     assert all(padded(n) <= 1.13 * n + 1 for n in range(16, 3000))
 
 
+@pytest.mark.slow
 def test_wandering_forces_are_estimated(fourbar, recording):
     inputs = (GaussMarkov("x_P2", 2.0, time_constant=0.5), RandomWalk("y_P1", 3.0, sigma0=1.0), Disturbance(1e-4))
     est = fgmbs.smooth(fourbar, recording, SENSORS, inputs, dt=DT, start={"x_P1": 1.0})

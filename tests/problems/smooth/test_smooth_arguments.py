@@ -111,6 +111,7 @@ def test_recordings(fourbar):
     assert "recording: expected at least one" in message(lambda: fgmbs.smooth(fourbar, [], (ENCODER,)))
 
 
+@pytest.mark.slow
 def test_nothing_observable(fourbar):
     """A camera that looks at a pivot of the ground."""
     recorded = fgmbs.Recording.of(T, {"camera.x": 4.0 + 0 * T, "camera.y": 0 * T})

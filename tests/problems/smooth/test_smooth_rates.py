@@ -24,6 +24,7 @@ def motion(pendulum):
     return fgmbs.simulate(pendulum, 3.0, 1e-3, start=START)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sensors, dt", [((CAMERA,), 0.033367), ((CAMERA, GYRO), 0.005)], ids=["alone", "with a gyro"])
 def test_a_camera_at_its_own_rate(pendulum, motion, sensors, dt):
     """Readings without noise give back the motion, to a tenth of the noise that is expected; none is left out."""

@@ -6,6 +6,8 @@ from fourbar_observed import errors, filtered, recorded, smoothed, true_motion
 from scipy.stats import chi2
 from test_simulate_arguments import compilations
 
+pytestmark = pytest.mark.slow
+
 FEW = 60, 150
 MANY = 200, 500
 """Seeds and steps."""

@@ -16,6 +16,8 @@ from fgmbs.problems.smooth.rounds import modelled
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
 from fgmbs.status import Status
 
+pytestmark = pytest.mark.slow
+
 FOURBAR = """
 name: sprung
 parameters: {L_crank: 1.0, k: 60.0, c: 4.0, I_rocker: 18.0}

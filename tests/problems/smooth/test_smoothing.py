@@ -49,6 +49,7 @@ def with_noise(problem, noise):
     return eqx.tree_at(lambda p: p.recording.channels[0].values, problem, values + noise[:, None])
 
 
+@pytest.mark.slow
 def test_it_is_what_smooth_does(fourbar, recording, problem, solve):
     solution = solve(problem)
     motion = fgmbs.finish(problem, solution)
@@ -67,6 +68,7 @@ def test_every_round_is_the_same_program(problem):
     assert kinds(first) == kinds(eqx.tree_at(lambda at: at.look, second, None))
 
 
+@pytest.mark.slow
 def test_mapped_over_seeds_in_a_scan_of_ones_own_it_is_the_loop(problem, solve):
     """64 seeds, 32 side by side."""
     noise = 0.02 * jax.random.normal(jax.random.key(0), (2, 32, problem.recording.channels[0].values.shape[0]))

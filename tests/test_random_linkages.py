@@ -2,9 +2,9 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-import linkages
 import numpy as np
 import pytest
+import random_linkages as linkages
 
 import fgmbs
 from fgmbs.status import Status
@@ -39,7 +39,7 @@ def check_accelerations_and_joint_forces(linkage, rng):
         np.testing.assert_allclose(forces, pins, rtol=0, atol=1e-12 * np.abs(pins).max())
 
 
-@pytest.mark.parametrize("kind", linkages.KINDS)
+@pytest.mark.parametrize("kind", (linkages.four_bar, linkages.stephenson, linkages.geared_five_bar, linkages.toggle))
 def test_accelerations_and_joint_forces(kind):
     for seed in range(8):
         check_accelerations_and_joint_forces(drawn(kind, seed), np.random.default_rng(seed))
@@ -48,7 +48,7 @@ def test_accelerations_and_joint_forces(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", linkages.KINDS)
 def test_accelerations_and_joint_forces_of_many(kind):
-    for seed in range(8, EACH):
+    for seed in range(EACH):
         check_accelerations_and_joint_forces(drawn(kind, seed), np.random.default_rng(seed))
 
 
