@@ -1,6 +1,9 @@
-"""Starts in singular poses, in which several motions meet."""
+"""Singular poses, in which several motions meet: how far a motion is from them, and starts in them."""
+
+from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -12,18 +15,50 @@ from fgmbs.kinematics.search import unit_rows
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
+SINGULAR = 1e-2
+"""Margin of rank below which a motion is near a singular pose."""
+_MOST, _AT_ONCE = 20_000, 512
+"""Poses that are looked at along a motion, at most and in one program."""
+_TAKES_PART = 0.2
+"""Part in a dependence from which on a constraint is named."""
 _SHOWN = 6
 """Velocities of a motion that are named."""
 _ON_MOTION = 1e-6
 """Part of the curvature of the constraints that no acceleration meets, up to which velocities lie on a motion."""
 
 
-def rank_margin(mechanism: AbstractMechanism, q: Coordinates, t: float) -> float:
-    """How far Φ_q is from losing rank: its least singular value that counts, relative to the largest; 0 in a singular
-    pose. Rows are of unit length, redundant ones do not count."""
-    s = np.linalg.svd(np.asarray(unit_rows(mechanism, q, jnp.asarray(t, q.dtype))[1]), compute_uv=False)
-    rank = mechanism.nv - mechanism.dof
-    return float(s[rank - 1] / s[0]) if rank else 1.0
+class RankMargins(NamedTuple):
+    """How far Φ_q is from losing rank along a motion."""
+
+    margins: Float[np.ndarray, " steps"]
+    """Its least singular value that counts, relative to the largest: 0 in a singular pose. Rows are of unit length,
+    redundant ones do not count."""
+    dependent: tuple[str, ...]
+    """Constraints that depend on each other where it is least: those that take part most."""
+
+    @property
+    def least(self) -> int:
+        """The step where it is least."""
+        return int(np.argmin(self.margins))
+
+
+def rank_margins(
+    mechanism: AbstractMechanism, q: Float[Array | np.ndarray, "steps n"], t: Float[Array | np.ndarray, " steps"]
+) -> RankMargins:
+    """How far a motion is from singular poses, at every step; of long ones interpolated between every few steps."""
+    steps, rank = len(t), mechanism.nv - mechanism.dof
+    if rank == 0:
+        return RankMargins(np.ones(steps), ())
+    every = np.arange(0, steps, -(-steps // _MOST))
+    padded = np.append(every, np.repeat(every[-1:], -len(every) % _AT_ONCE))
+    chunks = (np.split(np.asarray(x)[padded], len(padded) // _AT_ONCE) for x in (q, t))
+    rows = [np.asarray(_rows_along(mechanism, *chunk)) for chunk in zip(*chunks, strict=True)]
+    rows = np.concatenate(rows)[: len(every)]
+    s = np.linalg.svd(rows, compute_uv=False)
+    margins = s[:, rank - 1] / s[:, 0]
+    part = np.abs(np.linalg.svd(rows[np.argmin(margins)])[0][:, rank - 1])
+    dependent = tuple(name for name, size in zip(mechanism.constraint_names, part, strict=True) if size > _TAKES_PART)
+    return RankMargins(np.interp(np.arange(steps), every, margins), dependent)
 
 
 def refuse_no_motion(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: float) -> None:
@@ -72,6 +107,12 @@ def refuse_no_motion(mechanism: AbstractMechanism, q: Coordinates, dq: Velocitie
         f"elsewhere, and {state} between the motions that lead through it; {motions}"
         "give start_velocities of one motion, or start beside the pose"
     )
+
+
+@eqx.filter_jit
+def _rows_along(mechanism: AbstractMechanism, q, t) -> Float[Array, "steps m nv"]:
+    mechanism = prepared(mechanism)
+    return jax.vmap(lambda q, t: unit_rows(mechanism, q, t)[1])(q, t)
 
 
 @eqx.filter_jit

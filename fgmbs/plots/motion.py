@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fgmbs.kinematics.singular import SINGULAR
 from fgmbs.plots.style import COLOURS, GREY, WORDS, legend, new_figure, one_motion, plot_columns, widen
 from fgmbs.results import energy_drift, errors
 
@@ -56,9 +57,9 @@ def error_figure(dataset: "xr.Dataset") -> "Figure":
 
 @one_motion
 def constraint_figure(dataset: "xr.Dataset") -> "Figure":
-    """How well the constraints hold, on a logarithmic axis."""
-    figure = new_figure((6.4, 3.6))
-    axes = figure.add_subplot()
+    """How well the constraints hold, and how far they are from depending on each other, on logarithmic axes."""
+    figure = new_figure((6.4, 5.2))
+    axes, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     for name, label, colour in (
         ("constraint_norm", "positions  ‖Φ(q, t)‖ [m², m, rad]", COLOURS[0]),
         ("velocity_constraint_norm", "velocities  ‖dΦ/dt‖ [m²/s, m/s, rad/s]", COLOURS[1]),
@@ -69,8 +70,14 @@ def constraint_figure(dataset: "xr.Dataset") -> "Figure":
     axes.set_yscale("log")
     if np.isfinite(norms).any():  # the start holds far better than the rest and would stretch the axis
         axes.set_ylim(bottom=0.3 * np.nanquantile(norms, 0.005))
-    axes.set(xlabel="time [s]", ylabel="norm of the constraints")
+    axes.set(ylabel="norm of the constraints")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=1, borderaxespad=0.2)
+    if "rank_margin" in dataset:
+        margins = np.maximum(dataset["rank_margin"].values, np.finfo(float).eps)
+        lower.plot(dataset.t.values, margins, color=COLOURS[0], linewidth=1.0)
+        if margins.min() < SINGULAR:
+            lower.axhline(SINGULAR, color="0.6", linewidth=0.8, linestyle=":")
+    lower.set(xlabel="time [s]", ylabel="rank margin", yscale="log")
     return figure
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from fgmbs.errors import ArgumentError
 from fgmbs.io.planar.load import parse_mechanism
+from fgmbs.kinematics.singular import rank_margins
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.problems.driven.driven_motion import DrivenMotion
 from fgmbs.problems.simulation.result import Simulation
@@ -89,6 +90,7 @@ def _motion(result: Simulation | DrivenMotion, step: tuple[str, ...]) -> Content
             result.velocity_constraint_norm,
             attributes("norm of the constraint rates", "m²/s, m/s, rad/s"),
         ),
+        **_rank_margin(result, step),
         "step_status": (step, codes(result.step_status), FLAGS),
         "status": (step[:-1], codes(result.status), FLAGS),
     }
@@ -98,6 +100,15 @@ def _motion(result: Simulation | DrivenMotion, step: tuple[str, ...]) -> Content
         "constraint": list(mechanism.constraint_names),
     }
     return Contents(variables, coordinates, {"status": worst_text(result.status)})
+
+
+def _rank_margin(result: Simulation | DrivenMotion, step: tuple[str, ...]) -> dict[str, Any]:
+    """How far a single motion is from singular poses."""
+    if len(step) > 1 or not np.isfinite(result.q).all():
+        return {}
+    margins, dependent = rank_margins(result.mechanism, result.q, result.t)
+    about = attributes("least singular value of the constraints, relative to the largest; 0 in a singular pose", "1")
+    return {"rank_margin": (step, margins, about | {"dependent": ", ".join(dependent)})}
 
 
 def _simulation(result: Simulation, step: tuple[str, ...]) -> Contents:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fgmbs.kinematics import assemble, mobility
+from fgmbs.kinematics.singular import SINGULAR
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.results.comparison import energy_drift, rmse
 
@@ -26,6 +27,7 @@ def simulation_summary(dataset: "xr.Dataset", seconds_per_step: float | None = N
         ("status", dataset.attrs["status"]),
         ("iterations", f"{iterations.mean():.2f} per step, at most {iterations.max()}"),
         ("max |Phi|", f"{float(dataset['constraint_norm'].max()):.2e}"),
+        *_rank_margin_lines(dataset),
     ]
     if not dataset.attrs["driven"]:  # else the motor's work is missing from the balance
         relative = f" ({drift / largest:.2e} of the largest kinetic energy)" if largest > 0 else ""
@@ -35,6 +37,20 @@ def simulation_summary(dataset: "xr.Dataset", seconds_per_step: float | None = N
     if seconds_per_step is not None:
         lines.append(("time", f"{seconds_per_step * 1e6:.1f} µs per step after compilation"))
     return aligned(lines)
+
+
+def _rank_margin_lines(dataset: "xr.Dataset") -> list[tuple[str, str]]:
+    """How near the motion came to a singular pose."""
+    if "rank_margin" not in dataset:
+        return []
+    margins, dependent = dataset["rank_margin"].values, dataset["rank_margin"].attrs["dependent"]
+    least = int(np.argmin(margins))
+    where = f"at t = {float(dataset.t[least]):g} s"
+    lines = [("rank margin", f"least {margins[least]:.2g}, {where}")]
+    if margins[least] < SINGULAR:
+        said = f"nearly singular {where}, where {dependent} depend on each other and motions meet"
+        lines.append(("warning", f"{said}: what follows is sensitive to the smallest changes"))
+    return lines
 
 
 def driven_summary(dataset: "xr.Dataset", seconds: float | None = None) -> str:
@@ -64,6 +80,7 @@ def driven_summary(dataset: "xr.Dataset", seconds: float | None = None) -> str:
         shown = ", ".join(f"{time:g}" for time in jumps[:8]) + ", …" * (len(jumps) > 8)
         lines.append(("jumps", f"the desired acceleration jumps after t = {shown} s"))
     lines.append(("max |Phi|", f"{float(dataset['constraint_norm'].max()):.2e}"))
+    lines += _rank_margin_lines(dataset)
     if seconds is not None:
         lines.append(("time", f"{seconds:.3g} s including compilation"))
     return aligned(lines)

@@ -167,6 +167,7 @@ def test_freedom_of_a_traced_mechanism_is_that_of_its_description():
     assert found == [1]  # the turn about the vertical
 
 
+@pytest.mark.slow
 def test_inverse_dynamics_of_a_free_motion_needs_no_force(pendulum, swinging):
     """Followed are three coordinates of the quaternion; torques act along the angular velocities."""
     values = rates_of_coordinates(swinging)

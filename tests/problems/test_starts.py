@@ -47,7 +47,8 @@ def with_coupler(loop, length):
     return loop.with_parameters({"L_coupler": length})
 
 
-@pytest.mark.parametrize("question", [simulated, driven, pytest.param(commanded, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("question", [simulated, driven, commanded])
 def test_batch_equals_loop_and_bad_member_spoils_no_other(loop, question):
     batch = jax.jit(jax.vmap(lambda length: question(with_coupler(loop, length))))(COUPLERS)
     for k, length in enumerate(COUPLERS[:3]):

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.dynamics import acceleration, energy, nonconservative_power, reactions
 from fgmbs.errors import SolveError
-from fgmbs.kinematics.singular import rank_margin
+from fgmbs.kinematics.singular import SINGULAR, rank_margins
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.motion import AbstractMotion
 from fgmbs.status import Status
@@ -86,7 +86,10 @@ def refuse_failed(result: Any, step_status: Status) -> None:
         step = int(np.argmax(bad))
         q, t = member(result.q)[max(step - 1, 0)], float(member(result.t)[max(step - 1, 0)])
         advice = "try a smaller dt"
-        if np.isfinite(q).all() and (margin := rank_margin(member(result.mechanism), jnp.asarray(q), t)) < _SINGULAR:
+        if (
+            np.isfinite(q).all()
+            and (margin := rank_margins(member(result.mechanism), q[None], np.array([t])).margins[0]) < SINGULAR
+        ):
             advice = (
                 f"just before, the pose was nearly singular (singular value {margin:.1e}), where "
                 "motions meet and a smaller dt does not help: start beside it, or give start_velocities"
@@ -98,9 +101,6 @@ def refuse_failed(result: Any, step_status: Status) -> None:
 
     refuse_members(result, failure)
 
-
-_SINGULAR = 1e-3
-"""Margin of rank below which constraints are as good as dependent."""
 
 Member = Callable[[PyTree], PyTree]
 """What takes the part of one member out of arrays of a batch."""

@@ -75,6 +75,7 @@ def test_where_nothing_is_shared_it_is_what_each_says_alone(alone, together, ord
     assert float(both.log_likelihood) == pytest.approx(likelihood, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_what_is_shared_is_found_from_all(alone, together):
     """The bias by the information form: each recording alone says it without a prior, and one prior counts once."""
     prior = 0.02
