@@ -252,7 +252,7 @@ def solved(K, b):
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _bar(rng, points, *names, mass=None):
+def _bar(rng, points, *names):
     """A body of these points, of random mass, centre and inertia."""
     places = np.array([points[name] for name in names])
     length = np.linalg.norm(places[1] - places[0])

@@ -66,19 +66,6 @@ constraints:
   - {name: gear, type: gear, angles: [theta, beta], ratio: -1}
 actuators: [{name: motor, angle: theta}]
 """
-PRESCRIBED = """
-points:
-  - {name: O, x: X*L, y: 0, fixed: true}
-  - {name: P, x: (X + 1)*L, y: 0}
-  - {name: Q, x: (X + 1.8)*L, y: 0.6*L}
-planar_bodies:
-  - {name: crank, points: [O, P], mass: M, I0: mass*length^2/3, cog: [length/2, 0]}
-  - {name: arm, points: [P, Q], mass: 2*M, I0: mass*length^2/3, cog: [length/2, 0]}
-relative_coordinates:
-  - {name: theta, type: RelativeAngleAbsoluteDOF, points: [O, P]}
-constraints:
-  - {name: motion, type: motion, coordinate: theta, value: (t/T)^2}
-"""
 PENDULUM = """
 points:
   - {name: O, x: X*L, y: 0, fixed: true}
@@ -89,8 +76,9 @@ planar_bodies:
   - {name: arm, points: [P, Q], mass: 2*M, I0: mass*length^2/3, cog: [length/2, 0]}
 relative_coordinates:
   - {name: theta, type: RelativeAngleAbsoluteDOF, points: [O, P]}
-actuators: [{name: motor, angle: theta}]
 """
+PRESCRIBED = f"{PENDULUM}constraints: [{{name: motion, type: motion, coordinate: theta, value: (t/T)^2}}]\n"
+DRIVEN_PENDULUM = f"{PENDULUM}actuators: [{{name: motor, angle: theta}}]\n"
 UNITS = [
     dict(L=1e-6, M=1.0, T=1.0),
     dict(L=1e4, M=1.0, T=1.0),
@@ -161,7 +149,7 @@ QUESTIONS = {
     "simulate a prescribed motion": (simulated, PRESCRIBED, 1e-12),
     "drive the slider-crank": (driven, SLIDER, 1e-12),
     "drive the geared five-bar": (driven, GEARED, 1e-12),
-    "swing a pendulum": (swung, PENDULUM, 1e-9),
+    "swing a pendulum": (swung, DRIVEN_PENDULUM, 1e-9),
     "smooth the four-bar": (smoothed, FOURBAR, 2e-9),
 }
 

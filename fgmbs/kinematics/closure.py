@@ -78,7 +78,7 @@ class Closure(eqx.Module):
         sizes = row_sizes(mechanism, self.followed)
 
         def jacobian(q):
-            return sized(mechanism, self.jacobian(mechanism, q, t))
+            return mechanism.sized(self.jacobian(mechanism, q, t))
 
         return close(mechanism, rows, jacobian, q, row_sizes=sizes, size=size, limit=limit, damping=damping)
 
@@ -100,11 +100,6 @@ def row_sizes(mechanism: AbstractMechanism, followed: tuple[int, ...]) -> Float[
         return mechanism.constraint_sizes
     mine, sizes = jnp.broadcast_to(mechanism.constraint_sizes, mechanism.m), mechanism.coordinate_sizes
     return jnp.concatenate([mine, sizes[jnp.asarray(followed, int)]])
-
-
-def sized(mechanism: AbstractMechanism, J: Float[Array, "rows nv"]) -> Float[Array, "rows nv"]:
-    """A derivative by velocities as that by changes by their sizes."""
-    return J if mechanism.local_sizes is None else J * mechanism.local_sizes
 
 
 def metric(mechanism: AbstractMechanism, dtype: jnp.dtype) -> Float[Array, "nv nv"]:

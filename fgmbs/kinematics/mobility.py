@@ -5,10 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fgmbs.algebra.pseudo_inverse import rank_limit, row_norms
+from fgmbs.algebra.pseudo_inverse import rank_limit
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics.assembly import assemble
-from fgmbs.kinematics.closure import sized
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector
 from fgmbs.kinematics.position import solve_position
 from fgmbs.kinematics.search import unit_rows
@@ -100,14 +99,9 @@ def _jacobians(mechanism, q, t):
     def jacobian(step):
         start = known.moved(q, step)
         q_near, info = solve_position(mechanism, start, t)
-        Phi_q = sized(known, known.constraint_jacobian(q_near, t))
         moved = jnp.max(jnp.abs(known.relative(known.local(start, q_near)))) / scale
         away = jnp.max(jnp.abs(known.relative(known.local(q, q_near)))) / scale
-        return (
-            Phi_q / row_norms(Phi_q, known.constraint_sizes)[:, None],
-            away,
-            jnp.where(info.assembled, moved, jnp.inf),
-        )
+        return unit_rows(known, q_near, t)[1], away, jnp.where(info.assembled, moved, jnp.inf)
 
     return jax.vmap(jacobian)(steps)
 

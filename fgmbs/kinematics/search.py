@@ -10,7 +10,6 @@ from jaxtyping import Array, Bool, Float
 
 from fgmbs.algebra.pseudo_inverse import row_norms
 from fgmbs.compiled.tracing import where_needed
-from fgmbs.kinematics.closure import sized
 from fgmbs.kinematics.position import PositionInfo, PositionProblem, implicit_nearest, nearest_closed
 from fgmbs.kinematics.tracking import lead
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
@@ -182,7 +181,7 @@ def _moves(nv: int) -> np.ndarray:
 def unit_rows(mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> tuple[Bool[Array, ""], Float[Array, "m nv"]]:
     """(whether all constraints hold to rounding, Φ_q by changes by their sizes with rows of unit length)."""
     mechanism = prepared(mechanism)
-    Phi_q = sized(mechanism, mechanism.constraint_jacobian(q, t))
+    Phi_q = mechanism.sized(mechanism.constraint_jacobian(q, t))
     norms = row_norms(Phi_q, mechanism.constraint_sizes)
     gap = jnp.max(jnp.abs(mechanism.constraints(q, t) / norms), initial=0.0)
     return gap <= 1e3 * jnp.finfo(q.dtype).eps * mechanism.extent(q), Phi_q / norms[:, None]

@@ -10,7 +10,6 @@ from jaxtyping import Array, Float
 
 from fgmbs.algebra.pseudo_inverse import rank_limit, row_norms
 from fgmbs.errors import AssemblyError
-from fgmbs.kinematics.closure import sized
 from fgmbs.kinematics.search import unit_rows
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Coordinates, Scalar, Velocities
@@ -20,7 +19,9 @@ SINGULAR = 1e-2
 _MOST, _AT_ONCE = 20_000, 512
 """Poses that are looked at along a motion, at most and in one program."""
 _TAKES_PART = 0.2
-"""Part in a dependence from which on a constraint is named."""
+"""Part in a dependence from which on a constraint is named …"""
+_NAMED = 4
+"""… and how many are."""
 _SHOWN = 6
 """Velocities of a motion that are named."""
 _ON_MOTION = 1e-6
@@ -57,7 +58,8 @@ def rank_margins(
     s = np.linalg.svd(rows, compute_uv=False)
     margins = s[:, rank - 1] / s[:, 0]
     part = np.abs(np.linalg.svd(rows[np.argmin(margins)])[0][:, rank - 1])
-    dependent = tuple(name for name, size in zip(mechanism.constraint_names, part, strict=True) if size > _TAKES_PART)
+    most = [row for row in np.argsort(-part, stable=True)[:_NAMED] if part[row] > _TAKES_PART]
+    dependent = tuple(mechanism.constraint_names[row] for row in sorted(most))
     return RankMargins(np.interp(np.arange(steps), every, margins), dependent)
 
 
@@ -84,27 +86,28 @@ def refuse_no_motion(mechanism: AbstractMechanism, q: Coordinates, dq: Velocitie
     if here == mechanism.dof:
         return
     psi, null = U[:, rank:], Vt[rank:].T
-    sizes = np.ones(mechanism.nv) if mechanism.local_sizes is None else np.asarray(mechanism.local_sizes)
 
     def curvature(w):
-        return psi.T @ np.asarray(_unit_bias(mechanism, q, jnp.asarray(sizes * w), jnp.asarray(t, q.dtype))[0])
+        return psi.T @ np.asarray(_unit_bias(mechanism, q, mechanism.sized(jnp.asarray(w)), jnp.asarray(t, q.dtype))[0])
 
     bias, rate = (np.asarray(part) for part in _unit_bias(mechanism, q, jnp.zeros_like(dq), jnp.asarray(t, q.dtype)))
     if np.any(rate != 0) or np.any(bias != 0):
         return  # the clock moves it
     rests = not np.any(dq)
-    w = np.asarray(_free_acceleration(mechanism, q, dq, jnp.asarray(t, q.dtype)) if rests else dq) / sizes
+    pushed = _free_acceleration(mechanism, q, dq, jnp.asarray(t, q.dtype)) if rests else dq
+    w = np.asarray(mechanism.relative(pushed))
     if not np.any(w):
         return
     w = w / np.linalg.norm(w)
     if np.linalg.norm(curvature(w)) <= _ON_MOTION:
         return
-    found = [_named(mechanism, sizes * (null @ direction)) for direction in _on_cone(curvature, null)]
-    motions = f"the motions through it have {' or '.join(found)}; " if found else ""
+    motions = [mechanism.sized(jnp.asarray(null @ direction)) for direction in _on_cone(curvature, null)]
+    found = [_named(mechanism, np.asarray(motion)) for motion in motions]
+    choice = f"the motions through it have {' or '.join(found)}; " if found else ""
     state = "the forces push it" if rests else "its velocities lie"
     raise AssemblyError(
         f"the start is a singular pose with {here} degrees of freedom, of which the mechanism has {mechanism.dof} "
-        f"elsewhere, and {state} between the motions that lead through it; {motions}"
+        f"elsewhere, and {state} between the motions that lead through it; {choice}"
         "give start_velocities of one motion, or start beside the pose"
     )
 
@@ -121,7 +124,7 @@ def _unit_bias(
 ) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
     """(c, dΦ/dt) of rows of unit length."""
     mechanism = prepared(mechanism)
-    norms = row_norms(sized(mechanism, mechanism.constraint_jacobian(q, t)), mechanism.constraint_sizes)
+    norms = row_norms(mechanism.sized(mechanism.constraint_jacobian(q, t)), mechanism.constraint_sizes)
     return mechanism.constraint_bias(q, dq, t) / norms, mechanism.constraint_rate(q, dq, t) / norms
 
 
@@ -133,8 +136,10 @@ def _free_acceleration(mechanism: AbstractMechanism, q: Coordinates, dq: Velocit
 def _named(mechanism: AbstractMechanism, dq: np.ndarray) -> str:
     """Velocities by name, relative to the largest: of angles if there are any."""
     names = mechanism.velocity_names
-    angles = [k for k, unit in enumerate(mechanism.velocity_units) if unit == "rad/s" and abs(dq[k]) > 0]
-    shown = (angles or list(range(len(names))))[:_SHOWN]
+    relative = np.abs(np.asarray(mechanism.relative(jnp.asarray(dq))))
+    moving = np.flatnonzero(relative > _ON_MOTION * relative.max())
+    angles = [k for k in moving if mechanism.velocity_units[k] == "rad/s"]
+    shown = (angles or list(moving))[:_SHOWN]
     largest = shown[int(np.argmax(np.abs(dq[shown])))]
     return "(" + ", ".join(f"{names[k]} {dq[k] / dq[largest]:.4g}" for k in shown) + ")"
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.algebra.kkt import product, spd_solve
 from fgmbs.algebra.pseudo_inverse import row_norms
-from fgmbs.kinematics.closure import Closure, Instant, row_sizes, sized
+from fgmbs.kinematics.closure import Closure, Instant, row_sizes
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
@@ -114,7 +114,7 @@ def walk(
         (t0, y0), (t1, y1) = (jax.tree.map(lambda a, b, s=s: a + s * (b - a), row0, row1) for s in (way.done, done))
         closure = Closure(followed, Instant(t1, y1), held)
         # Tangent: the rows at (t1, y1) vanish to first order. Near to the one before, where it is not unique.
-        J = sized(mechanism, closure.jacobian(mechanism, way.q, t0))
+        J = mechanism.sized(closure.jacobian(mechanism, way.q, t0))
         norms = row_norms(J, row_sizes(mechanism, followed))
         J = J / norms[:, None]
         length = jnp.where(t[-1] > t[0], t1 - t0, done - way.done)

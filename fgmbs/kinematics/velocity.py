@@ -9,7 +9,6 @@ from jaxtyping import Array, Bool
 
 from fgmbs.algebra.pseudo_inverse import pseudo_inverse, row_norms
 from fgmbs.errors import ArgumentError
-from fgmbs.kinematics.closure import sized
 from fgmbs.kinematics.names import Numbers, finite_number, finite_vector, given_arrays, listed
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
@@ -130,7 +129,7 @@ def velocity_and_gaps(
     dq = solve_velocity(mechanism, q, t, mask, values, start)
     mechanism = prepared(mechanism)
     gaps = jnp.abs(mechanism.constraint_rate(q, dq, t))
-    norms = row_norms(sized(mechanism, mechanism.constraint_jacobian(q, t)), mechanism.constraint_sizes)
+    norms = row_norms(mechanism.sized(mechanism.constraint_jacobian(q, t)), mechanism.constraint_sizes)
     gaps = gaps / norms
     missed, asked = (jnp.where(mask, jnp.abs(mechanism.relative(v)), 0.0) for v in (dq - values, values))
     # Prescribed motions, too, ask for velocities.
@@ -145,13 +144,12 @@ def _nearest_rates(
     mechanism: AbstractMechanism, q, t, rhs: Constraints, given_mask, given_values, start: Velocities | None
 ) -> Velocities:
     """min |x − start|², by sizes, over the least-squares solutions of Φ_q x = rhs, x_i = value_i."""
-    Phi_q = sized(mechanism, mechanism.constraint_jacobian(q, t))
-    sizes = jnp.ones(mechanism.nv, q.dtype) if mechanism.local_sizes is None else mechanism.local_sizes
-    x = jnp.zeros(mechanism.nv, q.dtype) if start is None else start / sizes
+    Phi_q = mechanism.sized(mechanism.constraint_jacobian(q, t))
+    x = jnp.zeros(mechanism.nv, q.dtype) if start is None else mechanism.relative(start)
     norms = row_norms(Phi_q, mechanism.constraint_sizes)
     A, b = Phi_q / norms[:, None], rhs / norms
     if given_mask is not None:
         given = given_mask.astype(Phi_q.dtype)
-        values = jnp.zeros_like(given) if given_values is None else given_values / sizes
+        values = jnp.zeros_like(given) if given_values is None else mechanism.relative(given_values)
         A, b = jnp.concatenate([A, jnp.diag(given)]), jnp.concatenate([b, given * values])
-    return sizes * (x + pseudo_inverse(A) @ (b - A @ x))
+    return mechanism.sized(x + pseudo_inverse(A) @ (b - A @ x))

@@ -90,9 +90,13 @@ class AbstractMechanism(eqx.Module):
         """Changes of coordinates by their sizes."""
         return v if self.local_sizes is None else v / self.local_sizes
 
+    def sized(self, v: Float[Array, "*rows nv"]) -> Float[Array, "*rows nv"]:
+        """The inverse of `relative`; of a derivative by velocities it makes one by changes by their sizes."""
+        return v if self.local_sizes is None else v * self.local_sizes
+
     def moved(self, q: Coordinates, v: Velocities) -> Coordinates:
-        """q ⊞ v for changes by their sizes, of which `relative` is the inverse."""
-        return self.retract(q, v if self.local_sizes is None else self.local_sizes * v)
+        """q ⊞ v for changes by their sizes."""
+        return self.retract(q, self.sized(v))
 
     @property
     def dof(self) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from fgmbs.errors import ArgumentError
+from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.io.planar.load import parse_mechanism
 from fgmbs.kinematics.singular import rank_margins
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
@@ -106,7 +106,10 @@ def _rank_margin(result: Simulation | DrivenMotion, step: tuple[str, ...]) -> di
     """How far a single motion is from singular poses."""
     if len(step) > 1 or not np.isfinite(result.q).all():
         return {}
-    margins, dependent = rank_margins(result.mechanism, result.q, result.t)
+    try:
+        margins, dependent = rank_margins(result.mechanism, result.q, result.t)
+    except AssemblyError:  # it cannot be assembled as drawn, only from where this motion started
+        return {}
     about = attributes("least singular value of the constraints, relative to the largest; 0 in a singular pose", "1")
     return {"rank_margin": (step, margins, about | {"dependent": ", ".join(dependent)})}
 

@@ -9,7 +9,7 @@ from fgmbs.io.planar.evaluation import Evaluation, wanted
 from fgmbs.mechanisms.planar import description as schema
 from fgmbs.mechanisms.planar import scopes
 from fgmbs.mechanisms.planar.description import MechanismDescription, Path
-from fgmbs.mechanisms.planar.limits import ROUNDING, least_inertia
+from fgmbs.mechanisms.planar.limits import NOT_NEGATIVE, ROUNDING, inertia_missed
 
 
 def faults(description: MechanismDescription, incomplete: Iterable[str] = ()) -> list[Fault]:
@@ -46,9 +46,8 @@ def _bodies(description: MechanismDescription, values: Evaluation) -> Iterator[F
         if wrong and isinstance(body.I0, str):
             continue  # an inertia that follows from them is wrong for the same reason
         yield from _not_positive(description, values, (*path, "I0"), f"{name}.I0")
-        mass, I0, a, b = (values.numbers[f"{name}.{key}"] for key in ("mass", "I0", "cog.x", "cog.y"))
-        least = least_inertia(values.numbers, name)
-        if mass > 0 and 0 < I0 < least * (1 - ROUNDING):
+        if least := inertia_missed(values.numbers, name):
+            mass, a, b = (values.numbers[f"{name}.{key}"] for key in ("mass", "cog.x", "cog.y"))
             text = (
                 f"expected at least mass*|cog|^2 = {least:.6g} kg·m² about the first point of body '{name}' (parallel "
                 f"axes: {mass:g} kg, centre of mass at {math.hypot(a, b):.6g} m); found {values.found(f'{name}.I0')}"
@@ -97,10 +96,10 @@ def _links(description: MechanismDescription, values: Evaluation) -> Iterator[Fa
 
 
 def _springs_and_dampers(description: MechanismDescription, values: Evaluation) -> Iterator[Fault]:
-    for section, keys in (("springs", ("stiffness", "free_length")), ("dampers", ("damping",))):
+    for section in ("springs", "dampers"):
         for i in range(len(getattr(description, section))):
             name = scopes.owner(description, section, i)
-            for key in keys:
+            for key in sorted(NOT_NEGATIVE):
                 if values.numbers.get(f"{name}.{key}", 0.0) < 0:
                     text = f"expected zero or a positive number; found {values.found(f'{name}.{key}')}"
                     yield Fault((section, i, key), text)

@@ -10,13 +10,12 @@ from fgmbs.mechanisms.planar import description as schema
 from fgmbs.mechanisms.planar import scopes
 from fgmbs.mechanisms.planar.description import MechanismDescription, Path
 from fgmbs.mechanisms.planar.expressions import Expr, ExpressionError, Number, evaluate, find_cycle, names_in, order
-
-_POSITIVE = ("mass", "I0", "length")
+from fgmbs.mechanisms.planar.limits import POSITIVE
 
 
 def wanted(description: MechanismDescription | None, path: Path) -> str:
     """What a number at a path may be: 'a positive number or an expression of (L, xb, length, …)'."""
-    kind = "a positive number" if path[0] == "planar_bodies" and path[2:3] and path[2] in _POSITIVE else "a number"
+    kind = "a positive number" if path[0] == "planar_bodies" and path[2:3] and path[2] in POSITIVE else "a number"
     try:
         names = scopes.scope_names(description, path) if description else ()
     except IndexError:

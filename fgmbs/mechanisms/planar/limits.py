@@ -23,12 +23,15 @@ def beyond_limits(description: MechanismDescription, numbers: Mapping[str, float
             yield name, "a ratio other than zero"
     for i in range(len(description.planar_bodies)):
         name = scopes.owner(description, "planar_bodies", i)
-        least = least_inertia(numbers, name)
-        if least > 0 and 0 < numbers[f"{name}.I0"] < least * (1 - ROUNDING):
+        if least := inertia_missed(numbers, name):
             yield f"{name}.I0", f"at least mass*|cog|^2 = {least:.6g} kg·m² about the first point (parallel axes)"
 
 
-def least_inertia(numbers: Mapping[str, float], body: str) -> float:
-    """Moment of inertia of a body about its first point if all of its mass were in its centre [kg·m²]."""
-    mass, a, b = (numbers[f"{body}.{key}"] for key in ("mass", "cog.x", "cog.y"))
-    return mass * (a * a + b * b)
+def inertia_missed(numbers: Mapping[str, float], body: str) -> float | None:
+    """What the moment of inertia of a body about its first point is below: that with all of its mass in its centre.
+
+    None of one that is not, or that is wrong in other ways [kg·m²].
+    """
+    mass, I0, a, b = (numbers[f"{body}.{key}"] for key in ("mass", "I0", "cog.x", "cog.y"))
+    least = mass * (a * a + b * b)
+    return least if mass > 0 and 0 < I0 < least * (1 - ROUNDING) else None

@@ -94,7 +94,7 @@ class PlanarMechanism(AbstractMechanism):
                 advice = "; use jax.vmap for many mechanisms"
                 raise ArgumentError(f"values['{name}']: expected one number; found shape {value.shape}{advice}")
         parameters = {**self.parameters, **changed}
-        if not is_traced(known(parameters)):
+        if changed and not is_traced(known(parameters)):
             self._refuse_impossible(known(parameters), changed)
         return PlanarMechanism(self.structure, parameters)
 

@@ -17,7 +17,7 @@ from fgmbs.factors.constraints import position_constraint
 from fgmbs.factors.priors import tracking_selected
 from fgmbs.graph.time_graph import TimeGraph
 from fgmbs.kinematics import assemble
-from fgmbs.kinematics.closure import Closure, sized
+from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import coordinate_index, finite_number, given_arrays, listed
 from fgmbs.kinematics.search import nearest_assembly
 from fgmbs.kinematics.velocity import contradiction, velocity_and_gaps
@@ -222,7 +222,7 @@ def _freedom(mechanism, q, t, followed) -> int:
 @eqx.filter_jit
 def _rows(mechanism, q, t, followed):
     mechanism = prepared(mechanism)
-    return sized(mechanism, Closure(followed).jacobian(mechanism, q, t))
+    return mechanism.sized(Closure(followed).jacobian(mechanism, q, t))
 
 
 def out_of_reach(
