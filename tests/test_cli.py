@@ -212,12 +212,19 @@ def test_a_motion_out_of_reach_keeps_what_was_reached(configs, tmp_path, capsys)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["results.nc"]
 
 
+def _listens():
+    """In a new process: interrupts reach it, also where the tests run in the background of a shell, which ignores
+    them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.slow
 def test_ctrl_c_saves_the_steps_that_are_done(configs, tmp_path):
     command = [sys.executable, "-m", "fgmbs", "simulate", str(configs / "mechanisms" / "pendulum.yaml")]
     command += ["--duration", "100000", "--out", str(tmp_path / "out")]
     environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(configs.parent / ".jax_cache")}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+    options = dict(stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, preexec_fn=_listens)
+    with subprocess.Popen(command, **options) as process:
         said = b""
         os.set_blocking(process.stderr.fileno(), False)
         deadline = time.monotonic() + 120
@@ -245,7 +252,7 @@ def test_ctrl_c_at_any_moment_ends_in_order(configs, tmp_path, name, times):
     command = [sys.executable, "-m", "fgmbs", "run", str(configs / "experiments" / f"{file}.yaml")]
     environment = os.environ | {"FGMBS_CACHE": "off"}
     for wait in (2.0, 4.0, 7.0, 11.0, 16.0):
-        options = dict(stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        options = dict(stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, preexec_fn=_listens)
         with subprocess.Popen([*command, "--out", str(tmp_path / "out")], **options) as process:
             try:
                 process.wait(wait)
@@ -279,7 +286,8 @@ try:
 except KeyboardInterrupt:
     print("heard")
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=_listens)
     assert run.stdout == "heard\n" and run.returncode == 0, run.stderr
 
 
