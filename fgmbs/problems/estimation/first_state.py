@@ -1,5 +1,6 @@
 """Where a recorded motion began: the start that its first samples agree with best."""
 
+import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -24,8 +25,12 @@ _FIRST_STEPS, _LONGER = 50, 4
 """Steps that are to decide where the motion began, and how many times more where they do not."""
 _DECIDED = 20.0
 """Difference of costs that decides: the likelihoods differ by its exponential."""
+_POSINGS = 25
+"""Times that a candidate is led nearer to its first sample; each begins in coordinates of its own."""
 _SAME = 1e-2
-"""Distance, relative to the coordinates, below which two starts have led to the same motion."""
+"""Distance, relative to the coordinates, below which two starts have led to the same motion …"""
+_ALIKE = 1e-6
+"""… and difference of costs, relative to them, below which motions that differ by whole turns are the same."""
 
 
 def candidate_poses(mechanism: AbstractMechanism) -> list[Coordinates]:
@@ -49,11 +54,19 @@ def candidate_poses(mechanism: AbstractMechanism) -> list[Coordinates]:
     return chosen
 
 
-def _distances(mechanism: AbstractMechanism, q: Coordinates, others: Float[Array, "others n"]) -> Array:
+def _distances(
+    mechanism: AbstractMechanism, q: Coordinates, others: Float[Array, "others n"], *, turns: bool = True
+) -> Array:
     """How far others are from q in local coordinates, relative to their reach: a quaternion and its negative are one
-    attitude."""
-    reach = mechanism.reach
-    return jnp.linalg.norm(jax.vmap(lambda other: mechanism.local(q, other) / reach)(others), axis=1)
+    attitude. Whole turns of angles count or not."""
+    angles = jnp.asarray([unit == "rad/s" and not turns for unit in mechanism.velocity_units])
+
+    def distance(other):
+        v = mechanism.local(q, other)
+        v = jnp.where(angles, v - 2 * jnp.pi * jnp.round(v / (2 * jnp.pi)), v)
+        return jnp.linalg.norm(v / mechanism.reach)
+
+    return jax.vmap(distance)(others)
 
 
 @eqx.filter_jit
@@ -82,9 +95,23 @@ class Attempts(NamedTuple):
     """What following the best one through all steps gave."""
 
 
+class Stage(enum.IntEnum):
+    """What a candidate is followed for."""
+
+    posing = 0
+    """To pose it as its first sample says, before it is compared."""
+    searching = 1
+    chosen = 2
+
+
 class _Search(NamedTuple):
     next: Int[Array, ""]
     """Candidate to be followed; behind the last one the best is followed through all steps."""
+    posings: Int[Array, ""]
+    """Times that the candidates are still to be led to what their first sample says, at most …"""
+    moved: Bool[Array, ""]
+    """… and whether one of them moved the last time."""
+    starts: Float[Array, "candidates nx"]
     count: Int[Array, ""]
     running: Bool[Array, " candidates"]
     costs: Float[Array, " candidates"]
@@ -95,27 +122,33 @@ class _Search(NamedTuple):
 
 def best_start(
     mechanism: AbstractMechanism,
-    follow: Callable[[Int[Array, ""], Int[Array, ""], Bool[Array, ""]], tuple[Scalar, Coordinates, PyTree]],
+    follow: Callable[[Float[Array, " nx"], Int[Array, ""], Int[Array, ""]], tuple[Scalar, Array, Coordinates, PyTree]],
     blank: PyTree,
-    candidates: int,
+    starts: Float[Array, "candidates nx"],
     steps: Int[Array, ""],
 ) -> Attempts:
     """The candidate from which the first samples cost least, followed through all steps.
 
-    Candidates between which the first samples do not decide are followed longer; of those that led to the same motion
-    the cheapest is kept. One candidate is not looked at before it is followed.
+    Every candidate is posed as its first sample says before they are compared: far from there a step may well be
+    explained by a calibration that is out of all proportion. Candidates between which the first samples do not decide
+    are followed longer; of those that led to the same motion the cheapest is kept. One candidate is not looked at
+    before it is followed.
 
     Args:
         mechanism: What moves.
-        follow: (number of a candidate, steps to follow, whether it is the chosen one) → (cost of their samples,
+        follow: (first step, steps to follow, stage) → (cost of their samples, the first step as it is found,
             coordinates at their end, whatever else following gives); the only place in the program where it is called.
         blank: Zeros in the place of that.
-        candidates: How many there are.
+        starts: The candidates.
         steps: Steps there are.
     """
+    candidates = starts.shape[0]
     several = candidates > 1
     begun = _Search(
         next=jnp.asarray(0 if several else candidates, int),
+        posings=jnp.asarray(_POSINGS if several else 0, int),
+        moved=jnp.asarray(False),
+        starts=starts,
         count=jnp.minimum(_FIRST_STEPS, steps),
         running=jnp.full(candidates, several),
         costs=jnp.full(candidates, jnp.inf, float),
@@ -127,42 +160,66 @@ def best_start(
     def advance(search: _Search) -> _Search:
         last = search.next >= candidates
         tried = jnp.where(last, search.attempts.best, search.next)
-        cost, end, followed = follow(tried, jnp.where(last, steps, search.count), last)
+        posed = search.posings == 0
+        stage = jnp.where(last, Stage.chosen, jnp.where(posed, Stage.searching, Stage.posing))
+        count = jnp.where(last, steps, jnp.where(posed, search.count, 1))
+        cost, first, end, followed = follow(search.starts[tried], count, stage)
         cost = jnp.where(jnp.all(jnp.isfinite(end)), cost, jnp.inf)
+        before = search.starts[tried]
+        first = jnp.where(posed | ~jnp.all(jnp.isfinite(first)), before, first)
+        n = mechanism.n
         search = search._replace(
+            starts=search.starts.at[tried].set(first),
+            moved=search.moved | (_distances(mechanism, before[:n], first[None, :n])[0] > _ALIKE),
             costs=jnp.where(last, search.costs, search.costs.at[tried].set(cost)),
             ends=jnp.where(last, search.ends, search.ends.at[tried].set(end)),
             attempts=search.attempts._replace(followed=followed),
             done=last,
         )
         behind = search.running & (jnp.arange(candidates) > tried)
-        decide = ~last & ~jnp.any(behind)
-        search = search._replace(next=jnp.where(last, candidates, jnp.argmax(behind)))
-        decided = _decided(mechanism, search, candidates, steps)
+        through = ~last & ~jnp.any(behind)
+        search = search._replace(
+            next=jnp.where(last, candidates, jnp.argmax(behind)),
+            posings=jnp.where(through & ~posed, jnp.where(search.moved, search.posings - 1, 0), search.posings),
+            moved=search.moved & ~through,
+        )
+        decided = _decided(mechanism, search, candidates, steps, posed)
+        decide = through & (search.posings == 0)
         return jax.tree.map(lambda new, old: jnp.where(decide, new, old), decided, search)
 
     return jax.lax.while_loop(lambda search: ~search.done, advance, begun).attempts
 
 
-def _decided(mechanism: AbstractMechanism, search: _Search, candidates: int, steps: Int[Array, ""]) -> _Search:
-    """After all of the running candidates were followed: which of them go on, or that one is the best."""
+def _decided(
+    mechanism: AbstractMechanism,
+    search: _Search,
+    candidates: int,
+    steps: Int[Array, ""],
+    followed: Bool[Array, ""],
+) -> _Search:
+    """After all of the running candidates were posed or followed: which of them go on, or that one is the best."""
     tried = jnp.where(search.running, search.costs, jnp.inf)
-    order = jnp.argsort(tried)
+    alike = _ALIKE * (1 + jnp.min(tried))
+    # Of those that are alike the one that is nearest to the drawing.
+    poses = search.starts[:, : mechanism.n]
+    order = jnp.argsort(tried + alike * _distances(mechanism, mechanism.reference, poses))
 
     def keep(place, kept):
-        one = order[place]
-        near = _distances(mechanism, search.ends[one], search.ends) <= _SAME
+        one, ends = order[place], search.ends
+        turned = _distances(mechanism, ends[one], ends, turns=False) <= _SAME
+        turned &= followed & (jnp.abs(tried - tried[one]) <= alike)
+        near = (_distances(mechanism, ends[one], ends) <= _SAME) | turned
         return kept.at[one].set(jnp.isfinite(tried[one]) & ~jnp.any(near & kept))
 
     kept = jax.lax.fori_loop(0, candidates, keep, jnp.zeros(candidates, bool))
     best = order[0]
-    close = kept & (tried < tried[best] + _DECIDED)
+    close = kept & (~followed | (tried < tried[best] + _DECIDED))
     behind = jnp.where(kept, tried - tried[best], jnp.inf)
     behind = jnp.where(search.running, behind, search.attempts.behind)
-    over = (jnp.sum(close) < 2) | (search.count >= steps)
+    over = (jnp.sum(close) < 2) | (followed & (search.count >= steps))
     return search._replace(
         next=jnp.where(over, candidates, jnp.argmax(close)),
-        count=jnp.minimum(_LONGER * search.count, steps),
+        count=jnp.where(followed, jnp.minimum(_LONGER * search.count, steps), search.count),
         running=close,
         attempts=Attempts(behind, best, search.attempts.followed),
     )

@@ -15,6 +15,8 @@ _STAGES = (0.0, 0.5, 0.5, 1.0), (1 / 6, 1 / 3, 1 / 3, 1 / 6)
 """Where in an interval the accelerations are looked at, and how they count: the classical rule of fourth order."""
 _PASSES = 8
 """Looks at a step, at most."""
+_DAMPED, _UNDAMPED = 1e-3, 1e-6
+"""Damping, relative to what is known of each number, after a change that made it worse, and what counts as none."""
 _ENOUGH = 1e-6
 """Decrease of the cost that is not worth another look, in squares of standard deviations."""
 _ANYWHERE = 1e6
@@ -69,6 +71,7 @@ class _Search(NamedTuple):
     best: _Look
     change: Float[Array, " changes"]
     """From there, to be looked at next."""
+    damping: Scalar
     looks: Int[Array, ""]
     done: Bool[Array, ""]
 
@@ -194,26 +197,30 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
         new = look(s)
         better = (search.looks == 0) | (new.cost <= search.best.cost)
         best = jax.tree.map(lambda new, old: jnp.where(better, new, old), new, search.best)
-        # No further than to where it gets better.
-        change = jnp.where(better, _solution(new), search.change / 4)
+        less = jnp.where(search.damping > _UNDAMPED, search.damping / 10, 0.0)
+        damping = jnp.where(better, less, jnp.maximum(10 * search.damping, _DAMPED))
         over = better & (new.helped <= _ENOUGH)
         looks = search.looks + 1
-        return _Search(best, change, looks, over | (looks >= _PASSES))
+        return _Search(best, _solution(best, damping), damping, looks, over | (looks >= _PASSES))
 
     zero, wide = jnp.zeros(2 * k + p), jnp.zeros((2 * k + p, 2 * k + p))
     blank = _Look(zero, before.x, before.E, wide, zero, before.cost)
-    search = _Search(blank, zero, jnp.asarray(0), jnp.asarray(False))
+    search = _Search(blank, zero, jnp.zeros(()), jnp.asarray(0), jnp.asarray(False))
     best = jax.lax.while_loop(lambda search: ~search.done, advance, search).best
     # The step before is eliminated: its columns are the first.
     R = jnp.concatenate([best.R[k:, k + p :], best.R[k:, k : k + p]], axis=1)
     return _Belief(best.x, best.E, before.theta + best.s[k : k + p], R, best.d[k:], best.rest), best.cost
 
 
-def _solution(look: _Look) -> Float[Array, " changes"]:
-    """The change that lowers the cost most; none in directions of which nothing is known."""
-    unknown = jnp.diag(look.R) == 0
-    R = jnp.where(unknown[:, None], jnp.eye(unknown.size, dtype=look.R.dtype), look.R)
-    return -jax.scipy.linalg.solve_triangular(R, jnp.where(unknown, 0.0, look.d))
+def _solution(look: _Look, damping: Scalar) -> Float[Array, " changes"]:
+    """The change that lowers the cost most, less far by the damping; none in directions of which nothing is known."""
+    held = jnp.diag(jnp.sqrt(damping * jnp.sum(look.R**2, axis=0)))
+    rows = jnp.concatenate([look.R, held]), jnp.concatenate([look.d, jnp.zeros_like(look.d)])
+    square = jnp.linalg.qr(jnp.concatenate([rows[0], rows[1][:, None]], axis=1), mode="r")
+    R, d = square[:-1, :-1], square[:-1, -1]
+    unknown = jnp.diag(R) == 0
+    R = jnp.where(unknown[:, None], jnp.eye(unknown.size, dtype=R.dtype), R)
+    return -jax.scipy.linalg.solve_triangular(R, jnp.where(unknown, 0.0, d))
 
 
 def _variables(model: EstimationModel, factor: Factor, ends: tuple[Array, Array]) -> list[Array]:

@@ -14,7 +14,7 @@ from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.inputs import Disturbance, WhiteNoise, augmented
 from fgmbs.problems.estimation.arguments import nominal_delays
-from fgmbs.problems.estimation.first_state import Attempts, best_start
+from fgmbs.problems.estimation.first_state import Attempts, Stage, best_start
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
 from fgmbs.problems.estimation.likelihood import settled
 from fgmbs.problems.estimation.noise_sizes import SizeSearch, slope
@@ -120,15 +120,20 @@ def _guess(problem: SmoothingProblem):
 @one_kernel
 def _attempts(model: EstimationModel, starts: Array, data: StepData, count: Int[Array, ""]) -> Attempts:
     # A calibration that is free to go anywhere makes any start fit.
-    searching = _held(model.free)
+    known = {
+        Stage.posing: _held(model.free),
+        Stage.searching: _held(model.free, biases=False),
+        Stage.chosen: model.free.sigma,
+    }
+    calibrations = jnp.stack([known[stage] for stage in Stage])
 
-    def follow_from(candidate, count, chosen):
-        x = starts[candidate]
-        seen = follow(model, x, jnp.where(chosen, model.free.sigma, searching), data, count)
-        return seen.cost[count - 1], seen.steps[count - 1][: model.mechanism.n], (seen.steps, seen.theta)
+    def follow_from(x, count, stage):
+        seen = follow(model, x, calibrations[stage], data, count)
+        end = seen.steps[count - 1][: model.mechanism.n]
+        return seen.cost[count - 1], seen.steps[0], end, (seen.steps, seen.theta)
 
     blank = jnp.zeros((data.times.shape[0], model.step_size)), jnp.zeros_like(model.free.value)
-    return best_start(model.mechanism, follow_from, blank, starts.shape[0], count)
+    return best_start(model.mechanism, follow_from, blank, starts, count)
 
 
 def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> SmoothingState:
@@ -352,9 +357,10 @@ def _moving(at: SmoothingState):
     return at.x, at.look, at.first, at.search
 
 
-def _held(free: Free) -> Float[Array, " p"]:
-    """Standard deviations of the priors of θ, by which all numbers but biases are held at what is expected of them."""
-    held = [np.full(place.size, not place.name.endswith(".bias")) for place in free.places]
+def _held(free: Free, *, biases: bool = True) -> Float[Array, " p"]:
+    """Standard deviations of the priors of θ, by which all numbers are held at what is expected of them, biases or
+    not."""
+    held = [np.full(place.size, biases or not place.name.endswith(".bias")) for place in free.places]
     size = jnp.where(free.logs | (free.value == 0), 1.0, jnp.abs(free.value))
     sigma = jnp.where(jnp.isfinite(free.sigma), free.sigma, size)
     return jnp.where(np.concatenate([np.zeros(0, bool), *held]), _HELD * sigma, free.sigma)

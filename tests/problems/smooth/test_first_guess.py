@@ -1,5 +1,6 @@
 """The first guess of a recorded motion: of a linear mechanism it is the Kalman filter, of others it is near the end."""
 
+import jax.numpy as jnp
 import numpy as np
 import pushed_mass
 import pytest
@@ -11,8 +12,8 @@ from fgmbs.inputs import Command, Disturbance
 from fgmbs.losses import Huber
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.smooth.first_guess import follow
-from fgmbs.problems.smooth.rounds import modelled
-from fgmbs.sensors import Encoder
+from fgmbs.problems.smooth.rounds import begun, modelled
+from fgmbs.sensors import Encoder, Position
 
 DT, STEPS, POWER, SIGMA = 0.02, 121, 0.3, 0.02
 START, BEGUN, BIAS, GAIN = (1.2, 1.0), (0.3, 0.5), 0.1, 0.4
@@ -77,3 +78,33 @@ def test_a_wild_sample_does_not_lead_it_astray(recording):
     _, astray = followed(wild)
     off, without = (np.abs(np.asarray(one.steps - right.steps)[:, 0]).max() for one in (found, astray))
     assert off < 3 * SIGMA < without
+
+
+@pytest.fixture(scope="module")
+def filmed(configs):
+    """A double pendulum that swings fast, and a camera whose scale, place and tilt are known roughly."""
+    mechanism = fgmbs.load(configs / "mechanisms" / "double_pendulum_ibm.yaml")
+    calibration = {
+        "unit": "px",
+        "sigma": 1.0,
+        "gain": Unknown(6450.0, sigma=65.0),
+        "bias": Unknown(np.zeros(2), sigma=3.0),
+        "misalignment": Unknown(0.0, sigma=0.02),
+    }
+    return mechanism, [Position(point, point=point, **calibration) for point in ("joint", "tip")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theta, phi", [(-2.785, 0.019), (-2.89, -0.535), (-2.838, -0.297), (2.831, 1.37)])
+def test_a_start_far_from_the_drawing_is_found(filmed, theta, phi):
+    """With a camera that could be anywhere, no start may be explained by a flipped one."""
+    mechanism, cameras = filmed
+    start, speeds = {"theta": theta, "phi": phi}, {"theta": -20.0, "phi": 20.0}
+    motion = fgmbs.simulate(mechanism, 0.3, 2e-3, start=start, start_velocities=speeds)
+    seen = fgmbs.readings(mechanism, motion, cameras, seed=1)
+    found = begun(fgmbs.prepare_smooth(mechanism, seen, cameras, (Disturbance(1e-4),), dt=2e-3))
+    off = np.asarray(found.x.steps)[:150, 4:6] - np.asarray(motion.q)[:150, 4:6]
+    off -= 2 * np.pi * np.round(off[0] / (2 * np.pi))
+    assert np.abs(off[10:]).max() < 0.02  # by then the speeds are found
+    assert found.x.globals[jnp.asarray([2, 6])] == pytest.approx(6450.0, abs=70.0)
+    assert int(np.isfinite(found.margins).sum()) < 8  # whole turns of both arms are one motion
