@@ -7,7 +7,6 @@ ten, `1:30` ninety), which no number field accepts; keys are always texts (`no: 
 
 import math
 import os
-import pathlib
 from typing import Any, NamedTuple
 
 import yaml
@@ -18,9 +17,17 @@ from fgmbs.io.faults import Fault, Place
 from fgmbs.mechanisms.planar.description import Path
 from fgmbs.mechanisms.planar.expressions import as_number
 
-MOST_NODES = 100_000
+MOST_BYTES = 250_000
+"""Size of a file, at most."""
+MOST_NODES = 50_000
 """Values a file may have once its aliases are written out."""
+DEEPEST = 50
+"""Lists and mappings within each other, at most."""
+LONGEST = 1000
+"""Characters of a name or another text, at most."""
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The one in C is twenty times as fast."""
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -36,7 +43,11 @@ def read_text(path: str | os.PathLike[str], what: str) -> str:
         DescriptionError: It cannot be read, or is no UTF-8.
     """
     try:
-        return pathlib.Path(file_path("path", path)).read_text(encoding="utf-8")
+        with open(file_path("path", path), "rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise DescriptionError([f"{path}: expected {what} of at most {MOST_BYTES:,} bytes; found more"])
+        return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise DescriptionError(
             [f"{path}: expected text in UTF-8; found byte 0x{error.object[error.start]:02x}"]
@@ -66,7 +77,8 @@ def locate(text: str) -> Located:
     """Reads a YAML text; `data` is None if it cannot be read at all."""
     located = Located(None, {}, {}, [])
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        _refuse_deep(text)
+        root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -74,12 +86,27 @@ def locate(text: str) -> Located:
     except yaml.reader.ReaderError as error:
         line, column = text.count("\n", 0, error.position) + 1, error.position - text.rfind("\n", 0, error.position)
         located.faults.append(_fault(f"expected a text; found the character U+{error.character:04X}", (line, column)))
-    except RecursionError:
-        located.faults.append(_fault("expected a mechanism; found lists or mappings nested too deeply", (1, 1)))
+    except _TooDeep as error:
+        depth = f"expected at most {DEEPEST} lists or mappings within each other; found more"
+        located.faults.append(_fault(depth, error.place))
     else:
         if root is not None:
             return located._replace(data=_Reader(located).read(root, ()))
     return located
+
+
+class _TooDeep(Exception):
+    def __init__(self, place: Place):
+        self.place = place
+
+
+def _refuse_deep(text: str) -> None:
+    """Refuses lists within lists … that would take long, or more of the stack than there is."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise _TooDeep((event.start_mark.line + 1, event.start_mark.column + 1))
 
 
 def _fault(text: str, place: Place) -> Fault:
@@ -115,13 +142,18 @@ class _Reader:
         finally:
             self.around.pop()
 
+    def short(self, text: str, path: Path, node: yaml.Node) -> str:
+        if len(text) > LONGEST:
+            self.fault(path, node, f"expected at most {LONGEST} characters; found {len(text)}")
+        return text[:LONGEST]
+
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         data: dict[str, Any] = {}
         for key_node, child in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
                 self.fault(path, key_node, "expected a name as key; found a list or mapping")
                 continue
-            key = key_node.value
+            key = self.short(key_node.value, path, key_node)
             below = (*path, key)
             if key in data:
                 line = self.located.keys[below][0]
@@ -143,7 +175,7 @@ class _Reader:
                     return float(text.replace(".", "")) if text[-3:].lower() in ("inf", "nan") else text
                 return int(number) if kind == "int" and math.isfinite(number) else number
             case "str" | "timestamp" | "merge" | "value":
-                return text
+                return self.short(text, path, node)
         self.fault(path, node, f"expected a number or a text; found a value tagged '{node.tag}'")
         return None
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from fgmbs.arguments import nearest
 from fgmbs.errors import DescriptionError
+from fgmbs.recordings.table import MOST_CHARACTERS, refuse_names
 
 _MOST_FAULTS = 20
 """Faults of one file that are reported one by one."""
@@ -39,11 +40,14 @@ def read_table(
     """
     try:
         with open(path, encoding="utf-8-sig") as file:
-            rows = [(k, fields) for k, line in enumerate(file, 1) if (fields := _fields(line))]
+            text = file.read(MOST_CHARACTERS + 1)
     except OSError as error:
         raise DescriptionError([f"{path}: expected {what}; found: {error.strerror}"]) from None
     except UnicodeDecodeError as error:
         raise DescriptionError([f"{path}: expected {what}; found no text in UTF-8: {error.reason}"]) from None
+    if len(text) > MOST_CHARACTERS:
+        raise DescriptionError([f"{path}: expected {what}; found more than {MOST_CHARACTERS:,} characters"])
+    rows = [(k, fields) for k, line in enumerate(text.split("\n"), 1) if (fields := _fields(line))]
     if not rows:
         raise DescriptionError([f"{path}: expected {what}; found nothing but comments or empty lines"])
 
@@ -59,6 +63,7 @@ def read_table(
                 f"for each of the {len(rows[0][1])} columns; found neither"
             ]
         )
+    refuse_names(str(path), names)
     faults = [f"{path}:{where}{text}" for text in [*_name_faults(names, ("t", *known)), *name_faults(names)]]
     values, more = _values(rows, len(names))
     if "t" in names and not more:

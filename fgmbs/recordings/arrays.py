@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fgmbs.errors import DescriptionError
-from fgmbs.recordings.table import Column, Table
+from fgmbs.recordings.table import Column, Table, refuse_names, refuse_numbers
 from fgmbs.recordings.units import split_header
 
 
@@ -18,6 +18,8 @@ def read_npz(path: str, time: str) -> Table:
     """
     try:
         with np.load(path, allow_pickle=False) as file:
+            # A number may be a byte or eight; whoever packs zeros may promise anything.
+            refuse_numbers(path, sum(part.file_size for part in file.zip.infolist()) // 8)
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise _unreadable(path, "an npz file of plain arrays", error) from None
@@ -39,6 +41,8 @@ def read_parquet(path: str, time: str) -> Table:
             f'{path}: Parquet files need {error.name}, which is not installed: pip install "fgmbs[parquet]"'
         ) from None
     try:
+        about = pyarrow.parquet.read_metadata(path)
+        refuse_numbers(path, about.num_rows * about.num_columns)
         table = pyarrow.parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise _unreadable(path, "a Parquet file", error) from None
@@ -55,6 +59,7 @@ def read_netcdf(path: str, time: str) -> Table:
 
     try:
         with xr.open_dataset(path, decode_times=False, decode_timedelta=False) as dataset:
+            refuse_numbers(path, sum(variable.size for variable in dataset.variables.values()))
             arrays = {str(name): variable.to_numpy() for name, variable in dataset.variables.items()}
             units = {
                 str(name): str(variable.attrs["units"]).partition(" since ")[0]
@@ -99,6 +104,7 @@ def _table(path: str, arrays: Mapping[str, np.ndarray], units: Mapping[str, str]
             for k, row in enumerate(array.T if len(array) == steps else array):
                 columns.append(Column(f"{name}[{k}]", f"{whole.name}[{k}]", whole.unit))
                 numbers[f"{name}[{k}]"] = row
+    refuse_names(path, [column.header for column in columns])
     return Table(
         path,
         columns,

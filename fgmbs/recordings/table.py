@@ -10,6 +10,12 @@ from fgmbs.arguments import nearest
 from fgmbs.errors import DescriptionError
 from fgmbs.recordings.units import split_header
 
+MOST_CHARACTERS = 200_000_000
+"""Of a text, unpacked, at most."""
+MOST_NUMBERS = 100_000_000
+"""In a binary file, unpacked, at most."""
+_MOST_COLUMNS, _LONGEST_NAME = 10_000, 1000
+"""Columns of a file, and characters of their names, at most."""
 _MOST_FAULTS = 20
 """Faults of one file that are reported one by one."""
 
@@ -60,6 +66,29 @@ class Table:
         """'expected a column …; found …' for a name that is none."""
         reason = f", {self.left_out[name]}" if name in self.left_out else ""
         return f"expected a column of {self.path}; found '{name}'{reason}{nearest(name, self.names, 'columns')}"
+
+
+def refuse_numbers(path: str, count: int) -> None:
+    """Refuses a file of more numbers than can be kept at a time.
+
+    Raises:
+        DescriptionError: It has more.
+    """
+    if count > MOST_NUMBERS:
+        raise DescriptionError([f"{path}: expected at most {MOST_NUMBERS:,} numbers; found {count:,}"])
+
+
+def refuse_names(path: str, names: Sequence[str]) -> None:
+    """Refuses names of columns that are too many or too long.
+
+    Raises:
+        DescriptionError: They are.
+    """
+    if len(names) > _MOST_COLUMNS:
+        raise DescriptionError([f"{path}: expected at most {_MOST_COLUMNS:,} columns; found {len(names):,}"])
+    if (longest := max(map(len, names), default=0)) > _LONGEST_NAME:
+        expected = f"names of columns of at most {_LONGEST_NAME:,} characters"
+        raise DescriptionError([f"{path}: expected {expected}; found one of {longest:,}"])
 
 
 def faulty(path: str, faults: Sequence[str]) -> DescriptionError:

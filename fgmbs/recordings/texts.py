@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fgmbs.errors import DescriptionError
-from fgmbs.recordings.table import Column, Table, faulty
+from fgmbs.recordings.table import MOST_CHARACTERS, Column, Table, faulty, refuse_names
 
 _EMPTY = frozenset({"", "na", "n/a", "null", "none"})
 """Fields that hold no number, in lower case."""
@@ -40,6 +40,7 @@ def read_text(path: str) -> Table:
             names = [str(k) for k in range(len(names))]
             notes.append(f"no line of names is given: columns are called {', '.join(names)}")
         first -= 1
+    refuse_names(path, names)
     if twice := [name for name, count in collections.Counter(names).items() if name and count > 1]:
         raise DescriptionError(
             [
@@ -68,11 +69,15 @@ def read_text(path: str) -> Table:
 def _lines(path: str) -> list[str]:
     try:
         with (gzip.open if path.lower().endswith(".gz") else open)(path, "rt", encoding="utf-8-sig") as file:
-            return file.read().split("\n")
+            text = file.read(MOST_CHARACTERS + 1)
     except UnicodeDecodeError as error:
         reason = f"no text in UTF-8: {error.reason}"
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         reason = f"broken gzip: {error}"
+    else:
+        if len(text) <= MOST_CHARACTERS:
+            return text.split("\n")
+        reason = f"more than {MOST_CHARACTERS:,} characters"
     raise DescriptionError([f"{path}: expected a table of numbers; found: {reason}"])
 
 

@@ -377,12 +377,12 @@ def test_message_about_the_other_sections(section, message):
             "points: [{x: 0, y: 0, fixed: true}]",
             "bar.yaml:1:9: points: expected at least one free point; found that all are fixed",
         ),
-        ("points: [{x: 0, y: 0]", "bar.yaml:1:21: expected YAML; found an error: expected ',' or '}', but got ']'"),
-        ("points:\n\t- 1", "bar.yaml:2:1: expected YAML; found an error: found character '\\t'"),
+        ("points: [{x: 0, y: 0]", "bar.yaml:1:21: expected YAML; found an error: did not find expected ',' or '}'"),
+        ("points:\n\t- 1", "bar.yaml:2:1: expected YAML; found an error: found character that cannot start any token"),
         ("a: 1\n---\nb: 2", "bar.yaml:2:1: expected YAML; found an error: but found another document"),
         ("points: [\x01]", "bar.yaml:1:10: expected a text; found the character U+0001"),
         ("points: &a [*a]", "bar.yaml:1:9: points[0]: expected a value; found an alias of what contains it"),
-        ("points: " + "[" * 3000, "bar.yaml:1:1: expected a mechanism; found lists or mappings nested too deeply"),
+        ("points: " + "[" * 3000, "bar.yaml:1:58: expected at most 50 lists or mappings within each other; found more"),
     ],
 )
 def test_message_about_the_text(text, message):
@@ -392,7 +392,7 @@ def test_message_about_the_text(text, message):
 def test_aliases_that_explode_are_refused():
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
-    assert "expected at most 100000 values; found more once aliases are written out" in "\n".join(
+    assert "expected at most 50000 values; found more once aliases are written out" in "\n".join(
         faults_of("\n".join(lines))
     )
 
