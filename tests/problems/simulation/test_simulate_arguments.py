@@ -6,6 +6,7 @@ import re
 import jax
 import numpy as np
 import pytest
+from counting import compilations
 
 import fgmbs
 from fgmbs.errors import ArgumentError, AssemblyError, Interrupted, SolveError
@@ -169,22 +170,6 @@ def error_of(result):
     with pytest.raises(SolveError) as caught:
         result.check()
     return str(caught.value)
-
-
-def compilations(call):
-    """How often XLA is asked for a program during the call."""
-    count = 0
-
-    def listen(event, duration, **_):
-        nonlocal count
-        count += event == "/jax/core/compile/backend_compile_duration"
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        call()
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
-    return count
 
 
 @pytest.mark.slow

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from counting import compilations
 from fourbar_observed import errors, filtered, recorded, smoothed, true_motion
 from scipy.stats import chi2
-from test_simulate_arguments import compilations
 
 pytestmark = pytest.mark.slow
 
