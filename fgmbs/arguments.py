@@ -4,9 +4,10 @@ Shapes are always checked, numbers only where they are known: inside `jax.jit`, 
 """
 
 import difflib
+import math
 import os
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -34,8 +35,8 @@ def finite(argument: str, value: Numbers) -> Known:
         return jnp.asarray(value, dtype=float)
     try:
         array = np.asarray(value, float)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"{argument}: expected numbers; found {value!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(f"{argument}: expected numbers; found {reprlib.repr(value)}") from None
     refuse(argument, array, ~np.isfinite(array), "finite numbers")
     return array
 
@@ -51,6 +52,58 @@ def of_type(argument: str, value: object, kinds: type | tuple[type, ...], expect
     """
     if not isinstance(value, kinds):
         raise ArgumentError(f"{argument}: expected {expected}; found {type(value).__name__} {reprlib.repr(value)}")
+
+
+def finite_number(value: object, argument: str) -> float:
+    """`value` as a float.
+
+    Raises:
+        ArgumentError: It is not a finite number.
+    """
+    try:
+        number = math.nan if isinstance(value, str | bytes) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ArgumentError(f"{argument}: expected a finite number; found {reprlib.repr(value)}")
+    return number
+
+
+def by_name(argument: str, value: object, expected: str = "numbers by name, as in {'x': 1.0}") -> None:
+    """Refuses what has no names.
+
+    Raises:
+        ArgumentError: It is no mapping, or one of its names is no text.
+    """
+    if not hasattr(value, "keys"):  # tables of other libraries have
+        of_type(argument, value, Mapping, expected)
+    for name in value:  # type: ignore[attr-defined]
+        of_type(f"a name in {argument}", name, str, "a text")
+
+
+def texts(argument: str, value: object, expected: str) -> tuple[str, ...]:
+    """One or several texts.
+
+    Raises:
+        ArgumentError: It is neither.
+    """
+    if isinstance(value, str):
+        return (value,)
+    of_type(argument, value, (list, tuple), expected)
+    for one in value:  # type: ignore[attr-defined]
+        of_type(argument, one, str, expected)
+    return tuple(value)  # type: ignore[arg-type]
+
+
+def whole_number(argument: str, value: object, least: int = 0) -> int:
+    """`value` as an integer of 31 bits.
+
+    Raises:
+        ArgumentError: It is none, or too small or large.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value < 2**31:
+        raise ArgumentError(f"{argument}: expected an integer of at least {least}; found {reprlib.repr(value)}")
+    return int(value)
 
 
 def file_path(argument: str, value: object) -> str:
@@ -115,7 +168,7 @@ def choice(argument: str, value: Any, accepted: Iterable[Any]) -> None:
 
 def nearest(name: str, names: Iterable[str], kind: str) -> str:
     """'; did you mean …? known KIND: …', to finish a text about a name that is not one of these."""
-    listed = list(names)
+    name, listed = str(name), list(names)
     shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
     return f"{close_to(name, listed) or ';'} " + (f"known {kind}: {shown}" if listed else f"there are no {kind} here")
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.arguments import Numbers, choice, finite, nearest, refuse
+from fgmbs.arguments import Numbers, choice, finite, nearest, of_type, refuse
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.unknowns import Unknown, is_unknown
@@ -64,7 +64,7 @@ class Disturbance(AbstractInput):
     name: str = eqx.field(static=True)
 
     def __init__(self, power: Numbers | Unknown | None = None, *, name: str = "disturbance"):
-        self.name = name
+        _, self.name = _named(name, None)
         self.power = _size(name, "power", power)
 
     @property
@@ -85,7 +85,7 @@ class WhiteNoise(AbstractInput):
     name: str = eqx.field(static=True)
 
     def __init__(self, on: str, density: Numbers | Unknown | None = None, *, name: str | None = None):
-        self.on, self.name = on, name or on
+        self.on, self.name = _named(on, name)
         self.density = _size(self.name, "density", density)
 
     @property
@@ -110,7 +110,7 @@ class RandomWalk(AbstractInput):
     def __init__(
         self, on: str, rate: Numbers | Unknown | None = None, *, sigma0: Numbers | None = None, name: str | None = None
     ):
-        self.on, self.name = on, name or on
+        self.on, self.name = _named(on, name)
         self.rate = _size(self.name, "rate", rate)
         self.sigma0 = None if sigma0 is None else _positive(self.name, "sigma0", sigma0)
 
@@ -136,7 +136,7 @@ class GaussMarkov(AbstractInput):
     def __init__(
         self, on: str, sigma: Numbers | Unknown | None = None, *, time_constant: Numbers, name: str | None = None
     ):
-        self.on, self.name = on, name or on
+        self.on, self.name = _named(on, name)
         self.sigma = _size(self.name, "sigma", sigma)
         self.time_constant = _positive(self.name, "time_constant", time_constant)
 
@@ -173,7 +173,9 @@ class Command(AbstractInput):
         hold: str = "previous",
         name: str | None = None,
     ):
-        self.on, self.column, self.name, self.hold = on, column, name or on, hold
+        self.on, self.name = _named(on, name)
+        of_type(f"input {self.name!r}: column", column, str, "the name of a signal")
+        self.column, self.hold = column, hold
         self.gain = _single(self.name, "gain", gain) if is_unknown(gain) else _number(self.name, "gain", gain)
         self.delay = _number(self.name, "delay", delay)
         try:
@@ -212,6 +214,14 @@ def check_target(mechanism: AbstractMechanism, name: str, argument: str) -> None
         kinds = ("coordinate", "coordinates") if same else ("velocity", "velocities")
         advice = nearest(name, known, f"actuators and {kinds[1]}")
         raise ArgumentError(f"{argument}: there is no actuator or {kinds[0]} {name!r}{advice}")
+
+
+def _named(on: str, name: str | None) -> tuple[str, str]:
+    """(what a force acts on, what it is called)."""
+    of_type("on" if name is not None else "name", on, str, "the name of an actuator or a velocity, or of the force")
+    if name is not None:
+        of_type("name", name, str, "a text")
+    return on, name or on
 
 
 def _size(name: str, argument: str, value: Numbers | Unknown | None) -> Array | Unknown:

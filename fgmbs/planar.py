@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Array
 
-from fgmbs.arguments import of_type
-from fgmbs.errors import DescriptionError
+from fgmbs.arguments import by_name, of_type
+from fgmbs.errors import ArgumentError, DescriptionError
 from fgmbs.io.faults import Fault, dotted
 from fgmbs.io.planar.load import describe
 from fgmbs.mechanisms.planar import scopes
@@ -60,8 +60,11 @@ def mechanism(
         ArgumentError: Something that is no part.
         DescriptionError: All faults, each with the part, what was found and what is accepted.
     """
+    for argument, given in (("parameters", parameters), ("velocities", velocities)):
+        if given is not None:
+            by_name(argument, given)
     data: dict[str, Any] = {} if name is None else {"name": name}
-    data |= {"parameters": dict(parameters or {}), "gravity": list(gravity)}
+    data |= {"parameters": dict(parameters or {}), "gravity": _pair("gravity", gravity)}
     for part in parts:
         of_type("parts", part, Part, "points, bodies … as the functions of fgmbs.planar make them")
         entries = data.setdefault(part.section, [])
@@ -92,7 +95,9 @@ def body(name: str, *points: str, mass: Value, I0: Value, cog: tuple[Value, Valu
         cog: Centre of mass, from the first point on towards the second and to the left of that [m].
         length: Distance of its two points [m]; "auto" is that of the drawing.
     """
-    return Part("planar_bodies", dict(name=name, points=list(points), length=length, mass=mass, I0=I0, cog=list(cog)))
+    return Part(
+        "planar_bodies", dict(name=name, points=list(points), length=length, mass=mass, I0=I0, cog=_pair("cog", cog))
+    )
 
 
 def absolute_angle(name: str, start: str, end: str) -> Part:
@@ -197,7 +202,16 @@ def _plain(data: Any, path: tuple, unknowns: dict[tuple, Unknown]) -> Any:
         data = data.value
     if hasattr(data, "shape") and np.shape(data) == ():
         return np.asarray(data).item()
+    if data is not None:
+        of_type(f"mechanism: {dotted(path)}", data, (str, bool, int, float), "a number or a text")
     return data
+
+
+def _pair(argument: str, given: tuple[Value, Value]) -> list:
+    """Two numbers, as they are checked with all others."""
+    if not isinstance(given, (tuple, list)) and np.ndim(given) != 1:
+        raise ArgumentError(f"{argument}: expected two numbers; found {given!r}")
+    return list(given)
 
 
 def _line(fault: Fault, data: Mapping[str, Any]) -> str:
@@ -205,7 +219,7 @@ def _line(fault: Fault, data: Mapping[str, Any]) -> str:
     section, *rest = fault.path or ("mechanism",)
     kind = scopes.OWNERS.get(str(section), "angle" if section == "relative_coordinates" else None)
     if kind and rest and isinstance(rest[0], int) and rest[0] < len(data[section]):
-        owner = f"{kind} {data[section][rest[0]]['name']!r}"
+        owner = f"{kind} {data[section][rest[0]].get('name')!r}"
         return ": ".join(filter(None, ["mechanism", owner, dotted(tuple(rest[1:])), fault.text]))
     names = {"planar_bodies": "bodies", "relative_coordinates": "angles", "initial_velocities": "velocities"}
     where = dotted((names.get(str(section), section), *rest)) if fault.path else ""

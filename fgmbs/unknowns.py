@@ -94,7 +94,7 @@ def _perhaps_infinite(argument: str, given: Numbers, bad: Callable | None = None
         return given
     try:
         array = np.asarray(given, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ArgumentError(f"{argument}: expected numbers; found {given!r}") from None
     refuse(argument, array, np.isnan(array), "numbers")
     if bad is not None:

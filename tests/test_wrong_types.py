@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import wrong_calls
 
 CALLS = {
     "fgmbs.simulate('file.yaml', 1.0, 0.01)": "mechanism: expected a mechanism, as fgmbs.load makes one of a file",
@@ -55,3 +56,14 @@ for call in {list(CALLS)!r}:
 @pytest.mark.parametrize("call", CALLS)
 def test_is_refused(answers, call):
     assert answers[call].startswith(CALLS[call])
+
+
+@pytest.mark.parametrize("names, count", [("quick", 1500), pytest.param("all", 10_000, marks=pytest.mark.slow)])
+def test_any_wrong_call_ends_in_an_error_of_its_own(names, count):
+    """One argument or two of a call are anything."""
+    command = [sys.executable, wrong_calls.__file__, str(count), "1", *(wrong_calls.QUICK if names == "quick" else ())]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    *said, memory = run.stdout.splitlines()
+    assert not said, "\n".join(said)
+    assert float(memory.split()[1]) < 2.0

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.algebra.pseudo_inverse import rank_limit
+from fgmbs.arguments import finite_number
 from fgmbs.errors import ArgumentError, AssemblyError
-from fgmbs.kinematics.names import Numbers, finite_number, finite_vector, given_arrays, listed
+from fgmbs.kinematics.names import Numbers, finite_vector, given_arrays, listed
 from fgmbs.kinematics.position import PositionInfo, solve_position
 from fgmbs.kinematics.search import distances, nearest_assembly, search, unit_rows
 from fgmbs.mechanisms.base import AbstractMechanism

@@ -6,9 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.algebra.pseudo_inverse import rank_limit
+from fgmbs.arguments import finite_number
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics.assembly import assemble
-from fgmbs.kinematics.names import Numbers, finite_number, finite_vector
+from fgmbs.kinematics.names import Numbers, finite_vector
 from fgmbs.kinematics.position import solve_position
 from fgmbs.kinematics.search import unit_rows
 from fgmbs.mechanisms.base import AbstractMechanism, prepared

@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import finite_number
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.assembly import assemble
 from fgmbs.kinematics.mobility import mobility
-from fgmbs.kinematics.names import Numbers, coordinate_index, finite_number
+from fgmbs.kinematics.names import Numbers, coordinate_index
 from fgmbs.kinematics.tracking import PATH_STEPS, track
 from fgmbs.mechanisms.base import AbstractMechanism
 

@@ -1,6 +1,5 @@
 """Coordinates by name: what the public calls accept."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -8,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from fgmbs.arguments import nearest, of_type
+from fgmbs.arguments import finite_number, nearest, of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 
@@ -63,21 +62,6 @@ def _index(name: str, names: tuple[str, ...], kind: str, argument: str) -> int:
         return names.index(name)
     plural = "velocities" if kind == "velocity" else "coordinates"
     raise ArgumentError(f"{argument}: there is no {kind} {name!r}{nearest(name, names, plural)}")
-
-
-def finite_number(value: object, argument: str) -> float:
-    """`value` as a float.
-
-    Raises:
-        ArgumentError: It is not a finite number.
-    """
-    try:
-        number = math.nan if isinstance(value, str) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise ArgumentError(f"{argument}: expected a finite number; found {value!r}")
-    return number
 
 
 def finite_vector(mechanism: AbstractMechanism, value: Numbers, names: tuple[str, ...], argument: str) -> Array:

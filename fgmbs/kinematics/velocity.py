@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from fgmbs.algebra.pseudo_inverse import pseudo_inverse, row_norms
+from fgmbs.arguments import finite_number
 from fgmbs.errors import ArgumentError
-from fgmbs.kinematics.names import Numbers, finite_number, finite_vector, given_arrays, listed
+from fgmbs.kinematics.names import Numbers, finite_vector, given_arrays, listed
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 

@@ -15,7 +15,7 @@ from fgmbs.graph.time_graph import Unknowns, of_mechanism
 from fgmbs.inputs import AbstractInput
 from fgmbs.kinematics.names import listed
 from fgmbs.linear import METHODS
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_inputs, checked_sensors, chosen_coordinates, nominal_delays
 from fgmbs.problems.estimation.graph import EstimationModel, Samples, StepData
 from fgmbs.problems.estimation.noise_sizes import freed_sizes
@@ -151,6 +151,7 @@ def observability(
     Raises:
         ArgumentError: An argument is invalid.
     """
+    checked_mechanism(mechanism)
     sensors = checked_sensors(mechanism, sensors)
     checked_motion(motion)
     inputs = checked_inputs(mechanism, inputs, sensors)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fgmbs.arguments import file_path
+from fgmbs.arguments import by_name, file_path, finite_number, of_type, texts
 from fgmbs.errors import ArgumentError, DescriptionError
 from fgmbs.recordings.arrays import read_netcdf, read_npz, read_parquet
 from fgmbs.recordings.recording import (
@@ -43,7 +43,8 @@ def read_recording(
     A unit is that of `units`, of the file (`angle [deg]`, `angle (deg)` or an attribute of netCDF), or SI; values are
     converted. Samples that are nan or empty are dropped signal by signal, so that one table may hold several rates. An
     array with a row for each time is read as the columns `name[0]`, `name[1]` …. Notes of the recording tell what was
-    dropped, converted and assumed.
+    dropped, converted and assumed. A file has at most 10 000 columns and, unpacked, 200 million characters of text or
+    100 million numbers.
 
     Args:
         columns: Names of columns, with or without their unit, by the name that the signal shall have, or a list of
@@ -59,12 +60,15 @@ def read_recording(
         DescriptionError: The file cannot be read, or all its faults, each with its line or index.
         ImportError: The file is Parquet and pyarrow is not installed.
     """
-    if not np.isfinite(offset):
-        raise ArgumentError(f"offset: expected a finite time; found {offset}")
+    of_type("time", time, str, "the name of a column")
+    offset = finite_number(offset, "offset")
+    rate = None if rate is None else finite_number(rate, "rate")
+    if time_unit is not None:
+        of_type("time_unit", time_unit, str, "a unit, as 'ms'")
     table = _open(file_path("path", path), time)
     clock = _clock(table, time, rate)
     chosen = _choose(table, columns, clock)
-    known = _units(table, chosen, units or {})
+    known = _units(table, chosen, {} if units is None else units)
     second = _unit_of_time(table, clock, time_unit)
 
     numbers = table.load(list(dict.fromkeys(column.header for column in (*chosen.values(), *filter(None, [clock])))))
@@ -110,7 +114,7 @@ def _clock(table: Table, time: str, rate: float | None) -> Column | None:
     clock = table.find(time)
     if rate is not None and clock is not None:
         raise ArgumentError(f"rate: expected None, since {table.path} has times, '{time}'; found {rate}")
-    if rate is not None and not 0 < rate < np.inf:
+    if rate is not None and not rate > 0:
         raise ArgumentError(f"rate: expected a positive number of samples per second; found {rate}")
     if rate is None and clock is None:
         raise ArgumentError(f"time: {table.missing(time)}; a file without times needs rate=… [Hz]")
@@ -122,10 +126,13 @@ def _choose(table: Table, columns: Mapping[str, str] | Sequence[str] | None, clo
     if columns is None:
         chosen = {name: column for name, column in table.names.items() if column != clock}
     else:
-        if not isinstance(columns, Mapping):
-            columns = {name: name for name in ([columns] if isinstance(columns, str) else columns)}
+        if isinstance(columns, Mapping):
+            by_name("columns", columns)
+        else:
+            columns = {name: name for name in texts("columns", columns, "names of columns, in a list or by name")}
         chosen = {}
         for name, header in columns.items():
+            of_type(f"columns[{name!r}]", header, str, "the name of a column")
             column = table.find(header)
             if column is None:
                 raise ArgumentError(f"columns['{name}']: {table.missing(header)}")

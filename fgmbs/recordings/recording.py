@@ -2,14 +2,15 @@
 
 import dataclasses
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from fgmbs.arguments import nearest, of_type
+from fgmbs.arguments import by_name, finite_number, nearest, of_type, texts
 from fgmbs.errors import ArgumentError
+from fgmbs.recordings.timing import Timing, timing
 from fgmbs.recordings.units import find_unit, unit_fault
 
 
@@ -46,7 +47,8 @@ class Signal:
         size = f"{len(self)} sample{'s' * (len(self) != 1)}{f' [{self.unit}]' * bool(self.unit)}"
         if not len(self):
             return size
-        return f"{size} from {self.t[0]:.6g} to {self.t[-1]:.6g} s"
+        when = timing(self.t)
+        return f"{size} from {self.t[0]:.6g} to {self.t[-1]:.6g} s" + (f", {when}" if when else "")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -87,6 +89,7 @@ class Recording:
             raise ArgumentError(f"t: expected times in one row; found shape {times.shape}")
         for row, text in faults_of_times(times):
             raise ArgumentError(f"t[{row}]: {text}")
+        by_name("values", values, "arrays by name, as in {'gyro': [0.1, 0.2]}")
         columns: dict[str, np.ndarray] = {}
         for name, given in values.items():
             array = _floats(f"values['{name}']", given)
@@ -95,7 +98,7 @@ class Recording:
                     f"values['{name}']: expected {len(times)} samples, one for each time; found shape {array.shape}"
                 )
             columns |= {name: array} if array.ndim == 1 else {f"{name}[{k}]": row for k, row in enumerate(array.T)}
-        known = units_of(columns, units or {})
+        known = units_of(columns, {} if units is None else units)
         signals, notes = {}, []
         for name, column in columns.items():
             for row, text in faults_of_values(column):
@@ -105,6 +108,7 @@ class Recording:
         return Recording(signals, source, (*notes, *note_of_no_unit([name for name in columns if name not in known])))
 
     def __getitem__(self, name: str) -> Signal:
+        of_type("recording", name, str, "the name of a signal")
         if name not in self.signals:
             raise ArgumentError(
                 f"recording['{name}']: expected a signal of {self.source or 'the recording'}; found '{name}'"
@@ -118,6 +122,12 @@ class Recording:
     def __repr__(self) -> str:
         lines = [f"{name}: {signal!r}" for name, signal in self.signals.items()]
         return "\n  ".join([f"Recording of {self.source or 'unknown source'}", *lines, *self.notes])
+
+    @property
+    def timings(self) -> dict[str, Timing]:
+        """Rate, rounding, jitter and gaps of every signal of at least two samples."""
+        found = {name: timing(signal.t) for name, signal in self.signals.items()}
+        return {name: one for name, one in found.items() if one is not None}
 
     @property
     def start(self) -> float:
@@ -140,6 +150,7 @@ class Recording:
         Raises:
             ArgumentError: No signal has a sample there.
         """
+        start, stop = _moment("start", start), _moment("stop", stop)
         cut = {}
         for name, signal in self.signals.items():
             kept = slice(np.searchsorted(signal.t, start), np.searchsorted(signal.t, stop, side="right"))
@@ -151,7 +162,7 @@ class Recording:
             )
         return dataclasses.replace(self, signals=cut)
 
-    def shifted(self, seconds: float, names: Iterable[str] | None = None) -> "Recording":
+    def shifted(self, seconds: float, names: str | Sequence[str] | None = None) -> "Recording":
         """The recording with later times, where the clocks of some or all signals differ.
 
         Args:
@@ -161,9 +172,8 @@ class Recording:
         Raises:
             ArgumentError: There is no such signal, or the shift is not finite.
         """
-        moved = list(self.signals if names is None else [names] if isinstance(names, str) else names)
-        if not np.isfinite(seconds):
-            raise ArgumentError(f"seconds: expected a finite time; found {seconds}")
+        moved = tuple(self.signals) if names is None else texts("names", names, "names of signals")
+        seconds = finite_number(seconds, "seconds")
         signals = dict(self.signals)
         for name in moved:
             signals[name] = dataclasses.replace(self[name], t=self[name].t + seconds)
@@ -176,6 +186,7 @@ class Recording:
         Raises:
             ArgumentError: Both have a signal of one name.
         """
+        of_type("other", other, Recording, "a recording")
         if twice := [name for name in self.signals if name in other.signals]:
             raise ArgumentError(
                 f"merged: expected signals of different names; found {', '.join(repr(name) for name in twice)} in both "
@@ -207,6 +218,7 @@ def units_of(names: Iterable[str], units: Mapping[str, str]) -> dict[str, str]:
     Raises:
         ArgumentError: There is no such signal or unit.
     """
+    by_name("units", units, "units by name, as in {'gyro': 'deg/s'}")
     listed = list(names)
     known = dict.fromkeys(name for full in listed for name in (full, full.partition("[")[0]))
     for name, unit in units.items():
@@ -236,10 +248,21 @@ def faults_of_values(values: np.ndarray) -> list[tuple[int | None, str]]:
     return [(int(k), f"expected finite numbers or nan; found {values[k]}") for k in np.flatnonzero(np.isinf(values))]
 
 
+def _moment(what: str, given: float) -> float:
+    """A time, which may be infinite."""
+    try:
+        time = float(given)
+    except (TypeError, ValueError, OverflowError):
+        time = np.nan
+    if np.isnan(time):
+        raise ArgumentError(f"{what}: expected a time [s]; found {given!r}")
+    return time
+
+
 def _floats(what: str, given: ArrayLike) -> np.ndarray:
     try:
         return np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ArgumentError(f"{what}: expected numbers; found {type(given).__name__} of something else") from None
 
 

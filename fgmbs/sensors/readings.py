@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.arguments import Numbers, finite, nearest, of_type
+from fgmbs.arguments import Numbers, by_name, finite, nearest, of_type, whole_number
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism, prepared
 from fgmbs.recordings.recording import Recording, Signal
@@ -66,11 +66,14 @@ def readings(
     checked_mechanism(mechanism)
     of_type("sensors", sensors, (list, tuple), "sensors as of fgmbs.sensors, in a list")
     check_sensors(mechanism, sensors)
-    rates = {sensor.name: rates for sensor in sensors} if isinstance(rates, int | float) else rates or {}
-    times, calibration = times or {}, calibration or {}
+    rates = {sensor.name: rates for sensor in sensors} if isinstance(rates, int | float) else rates
+    rates, times, calibration = ({} if given is None else given for given in (rates, times, calibration))
+    if seed is not None:
+        whole_number("seed", seed)
     for argument, given in (("rates", rates), ("times", times), ("calibration", calibration)):
         _known_names(argument, given, [sensor.name for sensor in sensors], "sensors")
-    _known_names("forces", forces or {}, (*mechanism.actuator_names, *mechanism.velocity_names), "targets")
+    if forces is not None:
+        _known_names("forces", forces, (*mechanism.actuator_names, *mechanism.velocity_names), "targets")
     checked_motion(motion)
     sampled = _sampled(motion, forces)
     mechanism = prepared(mechanism)
@@ -105,6 +108,8 @@ def check_sensors(mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor
     """
     if not sensors:
         raise ArgumentError("sensors: expected at least one; found none, so that nothing is observable")
+    for sensor in sensors:
+        of_type("sensors", sensor, AbstractSensor, "sensors as of fgmbs.sensors")
     columns: dict[str, str] = {}
     names: set[str] = set()
     for sensor in sensors:
@@ -122,6 +127,7 @@ def check_sensors(mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor
 
 
 def _known_names(argument: str, given: Mapping[str, Any], names: Sequence[str], kind: str) -> None:
+    by_name(argument, given, f"numbers by name of {kind}")
     for name in given:
         if name not in names:
             raise ArgumentError(f"{argument}: expected names of {kind}; found {name!r}{nearest(name, names, kind)}")

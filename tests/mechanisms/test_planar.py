@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fgmbs import planar
 from fgmbs.errors import ArgumentError
 from fgmbs.io.planar.load import load, parse_mechanism, text_of
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
@@ -283,6 +284,24 @@ def test_mechanism_without_constraints():
     assert mechanism.m == 0
     assert mechanism.constraint_jacobian(mechanism.reference, 0.0).shape == (0, 2)
     np.testing.assert_allclose(mechanism.forces(jnp.array([0.5, 0.0]), jnp.zeros(2), 0.0), [-2.0, 0.0])
+
+
+@pytest.mark.parametrize("bend", (0.03, -0.03, 3.0, -3.0))
+@pytest.mark.parametrize("turned", (0.0, 1.5, 3.1, -3.1))
+def test_the_angle_between_links_is_drawn_within_half_a_turn(turned, bend):
+    """Also where the angle of one of the links is just above −π, and that of the other just below π."""
+    a, b = (np.array([np.cos(angle), np.sin(angle)]) for angle in (turned, turned + bend))
+    mechanism = planar.mechanism(
+        *(
+            planar.point("O", 0, 0, fixed=True),
+            planar.point("A", *map(float, a)),
+            planar.point("B", *map(float, a + b)),
+        ),
+        planar.body("rod", "O", "A", mass=1.0, I0=1.0, cog=(0.5, 0.0)),
+        planar.body("arm", "A", "B", mass=1.0, I0=1.0, cog=(0.5, 0.0)),
+        planar.relative_angle("phi", ("O", "A"), ("A", "B")),
+    )
+    assert float(mechanism.reference[4]) == pytest.approx(bend, abs=1e-12)
 
 
 def test_relative_angle_is_the_difference_of_absolute_angles(everything):

@@ -268,7 +268,7 @@ def test_a_file_that_is_wrong_all_over_is_reported_in_short(file):
         ),
         ({"rate": 10.0}, "rate: expected None, since FILE has times, 't'; found 10.0"),
         ({"rate": -1.0, "time": "x"}, "rate: expected a positive number of samples per second; found -1.0"),
-        ({"offset": np.nan}, "offset: expected a finite time; found nan"),
+        ({"offset": np.nan}, "offset: expected a finite number; found nan"),
         (
             {"time_unit": "m"},
             "time_unit: expected a unit; found 'm'; did you mean 'ms'? known units: s, ms, us, ns, min, h",

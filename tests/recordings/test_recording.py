@@ -54,9 +54,9 @@ def test_times_span_all_signals(recording):
 def test_a_recording_tells_what_it_holds(recording):
     assert repr(recording.shifted(0.1)).split("\n  ") == [
         "Recording of a + b",
-        "q: 4 samples [rad] from 0.1 to 0.6 s",
-        "v: 4 samples [rad/s] from 0.1 to 0.6 s",
-        "u: 2 samples [V] from 0.3 to 0.7 s",
+        "q: 4 samples [rad] from 0.1 to 0.6 s, 7.87 Hz, times irregular by 0.01 s, 1 gap of up to 0.25 s",
+        "v: 4 samples [rad/s] from 0.1 to 0.6 s, 7.87 Hz, times irregular by 0.01 s, 1 gap of up to 0.25 s",
+        "u: 2 samples [V] from 0.3 to 0.7 s, 2.5 Hz",
         "all signals: shifted by 0.1 s",
     ]
 
@@ -150,7 +150,7 @@ def test_an_unknown_unit_of_an_array_is_refused():
             lambda r: r.shifted(1.0, ["w"]),
             "recording['w']: expected a signal of a + b; found 'w'; known signals: q, v, u",
         ),
-        (lambda r: r.shifted(np.nan), "seconds: expected a finite time; found nan"),
+        (lambda r: r.shifted(np.nan), "seconds: expected a finite number; found nan"),
         (
             lambda r: r.between(1.0, 2.0),
             "between: expected times within 0 and 0.6 s, those of the samples; found 1 to 2 s",

@@ -74,7 +74,7 @@ def describe(data: Mapping[str, Any]) -> tuple[MechanismDescription | None, list
 
 
 def load(path: str | os.PathLike[str]) -> PlanarMechanism:
-    """The mechanism of a YAML file.
+    """The mechanism of a YAML file of at most 250 kB; names and expressions have at most 1000 characters.
 
     Raises:
         DescriptionError: The file is invalid; names every fault with its line, key and what is accepted.

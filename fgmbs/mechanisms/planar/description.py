@@ -9,6 +9,8 @@ import functools
 import keyword
 import math
 import re
+import reprlib
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -33,8 +35,8 @@ def _expression(value: Any) -> Any:
         value = number
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _refuse("expression", plain(value))
-    if not math.isfinite(value):
-        raise _refuse("expression", f"{value}, which is not finite")
+    if abs(value) > sys.float_info.max or math.isnan(value):  # an integer may be too large for a float
+        raise _refuse("expression", f"{reprlib.repr(value)}, which is not finite")
     return float(value)
 
 

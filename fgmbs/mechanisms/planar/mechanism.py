@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fgmbs.arguments import Numbers, nearest
+from fgmbs.arguments import Numbers, by_name, nearest
 from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -85,6 +85,7 @@ class PlanarMechanism(AbstractMechanism):
             ArgumentError: A name that is no parameter, a value that is not one number, or one with which a number of
                 the mechanism is impossible, as a negative mass; what is traced is taken as it is.
         """
+        by_name("values", values, "numbers by name, as in {'L': 1.0}")
         changed = {name: number(f"values[{name!r}]", value) for name, value in values.items()}
         for name, value in known(changed).items():
             if name not in self.parameters:

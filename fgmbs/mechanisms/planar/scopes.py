@@ -205,6 +205,12 @@ def link_angle(names: Values, i: int, j: int) -> Number:
     return evaluate(f"atan2(y{j} - y{i}, x{j} - x{i})", names)
 
 
+def angle_between(names: Values, i: int, j: int, k: int, m: int) -> Number:
+    """Angle from the link i → j to the link k → m as drawn [rad], in (−π, π]."""
+    a, b, c, d = (f"({axis}{end} - {axis}{start})" for start, end in ((i, j), (k, m)) for axis in "xy")
+    return evaluate(f"atan2({a}*{d} - {b}*{c}, {a}*{c} + {b}*{d})", names)
+
+
 def angles(description: schema.MechanismDescription, names: Values) -> dict[str, Number]:
     """Relative coordinates as drawn, by coordinate name [rad]."""
     count = len(description.relative_coordinates)
@@ -215,7 +221,7 @@ def angles(description: schema.MechanismDescription, names: Values) -> dict[str,
         if isinstance(angle, schema.AbsoluteAngleDescription):
             drawn[name] = link_angle(names, *angle.points)
         else:
-            drawn[name] = link_angle(names, *angle.points[1]) - link_angle(names, *angle.points[0])
+            drawn[name] = angle_between(names, *angle.points[0], *angle.points[1])
     return drawn
 
 

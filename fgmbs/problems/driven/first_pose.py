@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.algebra.pseudo_inverse import rank_limit
+from fgmbs.arguments import finite_number
 from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.factors.base import Factor, Noise
@@ -18,7 +19,7 @@ from fgmbs.factors.priors import tracking_selected
 from fgmbs.graph.time_graph import TimeGraph
 from fgmbs.kinematics import assemble
 from fgmbs.kinematics.closure import Closure
-from fgmbs.kinematics.names import coordinate_index, finite_number, given_arrays, listed
+from fgmbs.kinematics.names import coordinate_index, given_arrays, listed
 from fgmbs.kinematics.search import nearest_assembly
 from fgmbs.kinematics.velocity import contradiction, velocity_and_gaps
 from fgmbs.mechanisms.base import AbstractMechanism, prepared

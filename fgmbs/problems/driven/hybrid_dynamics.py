@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
+from fgmbs.arguments import by_name, of_type
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import listed
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism, prepared
 from fgmbs.problems.driven.curves import force_curve, motion_curve
 from fgmbs.problems.driven.desired import (
     Desired,
@@ -119,6 +120,7 @@ def hybrid_dynamics(
             what was reached.
         Interrupted: Ctrl-C; its `result` holds the steps that were done.
     """
+    of_type("throw", throw, bool, "True or False")
     how = dict(effort=effort, sigma=sigma, start=start, start_velocities=start_velocities, integrator=integrator)
     problem = prepare_hybrid_dynamics(mechanism, t, motion, forces, actuators, **how)
     if isinstance(problem, TrackingProblem):
@@ -153,6 +155,10 @@ def prepare_hybrid_dynamics(
         ArgumentError: An argument is invalid.
         AssemblyError: The mechanism cannot be assembled as drawn.
     """
+    checked_mechanism(mechanism)
+    for argument, given in (("motion", motion), ("forces", forces)):
+        if given is not None:
+            by_name(argument, given, "numbers over time by name, or functions of it")
     if not motion and not forces:
         raise ArgumentError("motion, forces: expected a known motion or known forces; found neither (see simulate)")
     known = dict(forces or {})

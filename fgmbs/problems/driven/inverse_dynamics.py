@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
+from fgmbs.arguments import of_type
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
@@ -88,6 +89,7 @@ def inverse_dynamics(
         SolveError: The motion is out of reach, or impossible with these motors; its `result` holds what was reached.
     """
     how = dict(tracking=tracking, effort=effort, smoothness=smoothness, sigma=sigma, start=start, covariance=covariance)
+    of_type("throw", throw, bool, "True or False")
     problem = prepare_inverse_dynamics(mechanism, t, desired, actuators, **how)
     return finish(problem, solve(problem), throw=throw)
 

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.arguments import of_type
+from fgmbs.arguments import by_name, finite_number, of_type, texts
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, augmented, commands
 from fgmbs.kinematics import assemble, velocities
 from fgmbs.kinematics.chart import MotionChart
-from fgmbs.kinematics.names import finite_number, given_arrays, listed, velocity_index
+from fgmbs.kinematics.names import given_arrays, listed, velocity_index
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.scales import own_scale, travel
 from fgmbs.sensors.base import AbstractSensor
@@ -95,7 +95,7 @@ def chosen_coordinates(mechanism: AbstractMechanism, independent: Sequence[str] 
         raise AssemblyError("the mechanism has no degree of freedom, so that there is no motion to estimate")
     if independent is None:
         return MotionChart(dof)
-    names = (independent,) if isinstance(independent, str) else tuple(independent)
+    names = texts("independent", independent, "names of coordinates")
     chosen = tuple(velocity_index(mechanism, name, "independent") for name in names)
     if len(set(chosen)) != dof or len(chosen) != dof:
         raise ArgumentError(
@@ -145,6 +145,8 @@ def checked_start(
     places = _for_each(start, len(dt), "start")
     speeds = _for_each(start_velocities, len(dt), "start_velocities")
     rough = _ROUGH * float(np.max(mechanism.reach))
+    if sigma is not None:
+        of_type("start_sigma", sigma, (tuple, list), "two positive numbers")
     if sigma is not None and (len(sigma) != 2 or any(finite_number(s, "start_sigma") <= 0 for s in sigma)):
         raise ArgumentError(
             f"start_sigma: expected two positive numbers, of the coordinates and of their velocities; found {sigma!r}"
@@ -178,6 +180,8 @@ def _start_of(mechanism: AbstractMechanism, force: RandomWalk | GaussMarkov, dt:
 
 
 def _refuse_unknown(given: Mapping[str, Any] | None, argument: str) -> None:
+    if given is not None:
+        by_name(argument, given)
     for name, value in (given or {}).items():
         if is_unknown(value):
             raise ArgumentError(
@@ -189,6 +193,7 @@ def _refuse_unknown(given: Mapping[str, Any] | None, argument: str) -> None:
 def _for_each(given: Any, recordings: int, argument: str) -> tuple[Mapping[str, Any] | None, ...]:
     if given is None or isinstance(given, Mapping):
         return (given,) * recordings
+    of_type(argument, given, (list, tuple), "numbers by name, as in {'x': 1.0}, or a list of such of each recording")
     if len(given) != recordings:
         raise ArgumentError(f"{argument}: expected one for each of the {recordings} recordings; found {len(given)}")
     return tuple(given)

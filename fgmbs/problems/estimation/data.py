@@ -8,16 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from fgmbs.arguments import finite_number
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import Command
-from fgmbs.kinematics.names import finite_number
 from fgmbs.problems.estimation.graph import Samples
 from fgmbs.recordings.recording import Recording
+from fgmbs.recordings.timing import timing
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.typing import Scalar
 
-_ON_STEP = 1e-6
-"""Distance from a step, in steps, below which a sample lies on it."""
+_ON_STEP, _ROUNDED = 1e-6, 1e-2
+"""Distance from a step, in steps, below which a sample lies on it: of exact stamps, and of rounded ones at most."""
+_MOST_STEPS = 10_000_000
+"""Of a recording, at most."""
 _NEVER = 1e30
 """Time of samples that are not there [s]."""
 
@@ -41,6 +44,8 @@ class Channel(NamedTuple):
     """nan where a row has no sample."""
     stamps: Float[Array, " samples"]
     """As recorded [s]."""
+    rounding: Scalar | float
+    """How far stamps may be off because they were rounded [s]."""
 
 
 def grid(recording: Recording, sensors: Sequence[AbstractSensor], dt: float | None) -> Grid:
@@ -51,14 +56,18 @@ def grid(recording: Recording, sensors: Sequence[AbstractSensor], dt: float | No
     """
     signals = [recording[column] for sensor in sensors for column in sensor.columns]
     if dt is None:
-        dt = min((float(np.median(np.diff(signal.t))) for signal in signals if len(signal) > 1), default=0.0)
-        # Ten digits, so that rounding of the stamps does not shift the grid.
-        dt = float(f"{dt:.6g}")
+        found = [timing(signal.t) for signal in signals]
+        dt = min((one.interval for one in found if one is not None), default=0.0)
     if not finite_number(dt, "dt") > 0:
         raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt!r}")
     times = [time for signal in signals if len(signal) for time in (signal.t[0], signal.t[-1])]
     start, stop = min(times), max(times)
-    steps = math.ceil((stop - start) / dt - _ON_STEP) + 1
+    slack = max(float(_near(np, channel(recording, sensor), dt).max(initial=0.0)) for sensor in sensors)
+    steps = math.ceil((stop - start) / dt - slack) + 1
+    if steps > _MOST_STEPS:
+        raise ArgumentError(
+            f"recording {recording.source!r}: expected at most {_MOST_STEPS:,} steps of dt = {dt:g} s; found {steps:,}"
+        )
     if steps < 3:
         raise ArgumentError(
             f"recording {recording.source!r}: expected at least three steps of dt = {dt:g} s; found {stop - start:g} s"
@@ -73,14 +82,15 @@ def channel(recording: Recording, sensor: AbstractSensor) -> Channel:
     values = np.full((len(stamps), len(signals)), np.nan)
     for row, signal in enumerate(signals):
         values[np.searchsorted(stamps, signal.t), row] = signal.values
-    return Channel(values, stamps)
+    return Channel(values, stamps, max((one.rounding for s in signals if (one := timing(s.t))), default=0.0))
 
 
 def padded_channel(channel: Channel, size: int) -> Channel:
     """The channel with samples of nothing behind."""
     more = size - channel.stamps.shape[0]
     values = np.concatenate([channel.values, np.full((more, channel.values.shape[1]), np.nan)])
-    return Channel(jnp.asarray(values), jnp.asarray(np.concatenate([channel.stamps, np.full(more, _NEVER)])))
+    stamps = np.concatenate([channel.stamps, np.full(more, _NEVER)])
+    return Channel(jnp.asarray(values), jnp.asarray(stamps), jnp.asarray(channel.rounding))
 
 
 def on_steps(channel: Channel, delay: float, grid: Grid) -> bool:
@@ -93,7 +103,7 @@ def slots(channel: Channel, grid: Grid, delay: float | None) -> int:
     """Most samples of one interval; without a delay, whatever that is."""
     if delay is None:
         t = channel.stamps
-        behind = np.searchsorted(t, t + (1 - 2 * _ON_STEP) * grid.dt)
+        behind = np.searchsorted(t, t + (1 - 2 * _near(np, channel, grid.dt)) * grid.dt)
         return max(1, int(np.max(behind - np.arange(len(t)), initial=1)))
     end, _, inside = _places(np, channel, grid.start, grid.dt, delay, grid.steps)
     # One on the first step lies at the start of the first interval.
@@ -141,13 +151,25 @@ def _places(numpy: Any, channel: Channel, start, dt, delay, steps):
     """(step at the end of the interval of each sample, where in the interval, which belong to the grid)."""
     place = (channel.stamps - delay - start) / dt
     nearest = numpy.round(place)
-    # Stamps far from zero, as those of a clock, are no more exact than their last place.
-    near = _ON_STEP + 4 * np.finfo(float).eps * numpy.abs(channel.stamps) / dt
-    place = numpy.where(numpy.abs(place - nearest) < near, nearest, place)
+    place = numpy.where(numpy.abs(place - nearest) < _near(numpy, channel, dt), nearest, place)
     inside = (place >= 0) & (place <= steps - 1)
     place = numpy.where(inside, place, 0.0)
     end = numpy.ceil(place)
     return end.astype(int), place - (end - 1), inside
+
+
+def _near(numpy: Any, channel: Channel, dt):
+    """Distance from a step, in steps, below which each sample lies on it."""
+    # Both the sample and the first of all are rounded. Stamps far from zero, as those of a clock, are no more exact
+    # than their last place.
+    rounded = numpy.clip(2 * channel.rounding / dt, _ON_STEP, _ROUNDED)
+    return rounded + 4 * np.finfo(float).eps * numpy.abs(channel.stamps) / dt
+
+
+def left_out(channel: Channel, grid: Grid, delay: float) -> int:
+    """How many samples belong to no step, because of their delay."""
+    *_, inside = _places(np, channel, grid.start, grid.dt, delay, grid.steps)
+    return int(np.sum(~inside & (channel.stamps < _NEVER)))
 
 
 def commands(recording: Recording, inputs: Sequence[Command], steps: Grid) -> np.ndarray:

@@ -12,11 +12,10 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from fgmbs.arguments import nearest
+from fgmbs.arguments import finite_number, nearest, whole_number
 from fgmbs.compiled.flat import flat, pattern_of
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import AbstractInput
-from fgmbs.kinematics.names import finite_number
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import (
     checked_inputs,
@@ -276,8 +275,8 @@ def online(
     refuse_single_precision()
     if not (math.isfinite(finite_number(dt, "dt")) and dt > 0):
         raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt!r}")
-    if isinstance(slots, bool) or not isinstance(slots, int | np.integer) or slots < 1:
-        raise ArgumentError(f"slots: expected a positive integer; found {slots!r}")
+    whole_number("slots", slots, 1)
+    whole_number("window", window, 2)
     checked_mechanism(mechanism)
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)

@@ -7,10 +7,11 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from fgmbs.arguments import finite_number
 from fgmbs.dynamics.transitions import TRANSITIONS, AbstractTransition
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.chart import MotionChart
-from fgmbs.kinematics.names import coordinate_index, finite_number, listed
+from fgmbs.kinematics.names import coordinate_index, listed
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.driven.first_pose import GivenStart
@@ -19,6 +20,8 @@ from fgmbs.typing import Scalar
 
 Integrator = Literal["euler", "trapezoidal", "hermite_simpson"] | AbstractTransition
 """An integration rule, by name or one of one's own."""
+_MOST_STEPS = 1_000_000_000
+"""Of a simulation."""
 
 
 class Plan(eqx.Module):
@@ -52,7 +55,7 @@ def transition_of(integrator: str | AbstractTransition) -> AbstractTransition:
     """
     if isinstance(integrator, AbstractTransition):
         return integrator
-    if integrator not in TRANSITIONS:
+    if not isinstance(integrator, str) or integrator not in TRANSITIONS:
         raise ArgumentError(f"integrator: expected {listed(TRANSITIONS, 'or')}; found {integrator!r}")
     return TRANSITIONS[integrator]
 
@@ -81,13 +84,15 @@ def prepare_simulate(
     dt, duration = finite_number(dt, "dt"), finite_number(duration, "duration")
     if dt <= 0:
         raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt:g}")
+    if duration / dt > _MOST_STEPS:
+        raise ArgumentError(f"duration: expected at most {_MOST_STEPS:,} steps of dt = {dt:g} s; found {duration:g} s")
     if duration < dt:
         raise ArgumentError(f"duration: expected at least one time step, dt = {dt:g} s; found {duration:g} s")
     for name, value, accepted in (
         ("coordinates", coordinates, get_args(Form)),
         ("linear", linear, tuple(METHODS)),
     ):
-        if value not in accepted:
+        if not isinstance(value, str) or value not in accepted:
             raise ArgumentError(f"{name}: expected {listed(accepted, 'or')}; found {value!r}")
     checked_mechanism(mechanism)
     rule = transition_of(integrator)

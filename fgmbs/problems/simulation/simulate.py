@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import of_type
 from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.buckets import by_step, padded
 from fgmbs.compiled.one_kernel import one_kernel
@@ -93,6 +94,7 @@ def simulate(
         SolveError: The solve failed; its `result` holds what was reached.
         Interrupted: Ctrl-C; its `result` holds the steps that were done.
     """
+    of_type("throw", throw, bool, "True or False")
     how = dict(integrator=integrator, coordinates=coordinates, window=window, batch=batch, linear=linear)
     what = dict(independent=independent, start=start, start_velocities=start_velocities, covariance=covariance)
     problem = prepare_simulate(mechanism, duration, dt, **how, **what)

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import TypeAlias
 
 import equinox as eqx
@@ -10,12 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fgmbs.arguments import of_type
 from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.errors import Interrupted
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.arguments import checked_window, nominal_delays
+from fgmbs.problems.estimation.data import Grid, left_out
 from fgmbs.problems.estimation.unknowns import checked_priors
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.simulation.result import worst
@@ -97,6 +100,7 @@ def smooth(
         SolveError: The solve failed; its `result` holds the best that was reached.
         Interrupted: Ctrl-C; its `result` holds the best that was reached.
     """
+    of_type("throw", throw, bool, "True or False")
     options = dict(dt=dt, start=start, start_velocities=start_velocities, start_sigma=start_sigma)
     arguments = mechanism, recording, sensors, inputs
     problem = prepare_smooth(*arguments, **options, integrator=integrator, independent=independent)
@@ -106,6 +110,7 @@ def smooth(
         checked_priors(problem.free)
     tell = progress or (lambda *_: None)
     notes = tuple(f"{one.source}: {note}" for one in recordings for note in one.notes)
+    notes += _left_out(problem, recordings)
     solution = _solve(problem, tell, notes) if window is None else _follow(problem, int(window), tell, notes)
     return finish(problem, solution, notes=notes, throw=throw)
 
@@ -126,6 +131,21 @@ def _solve(problem: SmoothingProblem, tell: Progress, notes: Sequence[str]) -> S
         result = smoothed_motion(problem, concluded(problem, at, surveyed(problem, at)), notes)
         raise Interrupted(f"interrupted after {int(at.iterations)} iterations", result) from None
     return concluded(problem, at, surveyed(problem, at))
+
+
+def _left_out(problem: SmoothingProblem, recordings: Sequence[Recording]) -> tuple[str, ...]:
+    """Notes about samples that belong to times before the first step or behind the last one."""
+    delays, data, notes = nominal_delays(problem.sensors).tolist(), problem.recording, []
+    parts = [data] if not problem.several else [jax.tree.map(itemgetter(k), data) for k in range(len(recordings))]
+    for one, part in zip(recordings, parts, strict=True):
+        grid = Grid(float(part.start), float(part.dt), int(part.count))
+        for sensor, channel, delay in zip(problem.sensors, part.channels, delays, strict=True):
+            channel = jax.tree.map(np.asarray, channel)
+            if early := left_out(channel, grid, delay):
+                samples = int(np.sum(np.isfinite(channel.values).any(axis=1)))
+                reason = f"by its delay of {delay:g} s of times before the first step"
+                notes.append(f"{one.source}: {sensor.name}: {early} of {samples} samples are {reason}, left out")
+    return tuple(notes)
 
 
 def _follow(problem: SmoothingProblem, window: int, tell: Progress, notes: Sequence[str]) -> Solution:

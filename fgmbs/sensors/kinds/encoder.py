@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import coordinate_index
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -72,6 +73,7 @@ class Encoder(AbstractSensor):
             raise ArgumentError(f"sensor {name!r}: of: expected a coordinate, or else a body; found {found}")
         if relative_to is not None and body is None:
             raise ArgumentError(f"sensor {name!r}: relative_to: only with body; found relative_to={relative_to!r}")
+        of_type(f"sensor {name!r}: unit", unit, str, "'rad' or 'm'")
         if unit not in ("rad", "m") or (unit == "m" and body is not None):
             accepted = "'rad' or 'm'" if body is None else "'rad' for the angle of a body"
             raise ArgumentError(f"sensor {name!r}: unit: expected {accepted}; found {unit!r}")

@@ -141,7 +141,7 @@ def test_a_run_that_does_not_converge_returns_its_best_state(fourbar):
     [
         ({"dt": -1.0}, "dt: expected a positive time step in seconds; found -1.0"),
         ({"window": 1}, "window: expected an integer of at least 2"),
-        ({"slots": 0}, "slots: expected a positive integer; found 0"),
+        ({"slots": 0}, "slots: expected an integer of at least 1; found 0"),
         ({"inputs": ()}, "those of 'disturbance' are missing"),
     ],
     ids=lambda x: next(iter(x)) if isinstance(x, dict) else "",

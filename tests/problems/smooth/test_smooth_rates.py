@@ -25,7 +25,9 @@ def motion(pendulum):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sensors, dt", [((CAMERA,), 0.033367), ((CAMERA, GYRO), 0.005)], ids=["alone", "with a gyro"])
+@pytest.mark.parametrize(
+    "sensors, dt", [((CAMERA,), 1001 / 30000), ((CAMERA, GYRO), 0.005)], ids=["alone", "with a gyro"]
+)
 def test_a_camera_at_its_own_rate(pendulum, motion, sensors, dt):
     """Readings without noise give back the motion, to a tenth of the noise that is expected; none is left out."""
     rates = {"gyro": 200} if GYRO in sensors else None
@@ -37,3 +39,13 @@ def test_a_camera_at_its_own_rate(pendulum, motion, sensors, dt):
     assert np.max(np.abs(film.normalized)) < 0.1
     truth = CubicHermiteSpline(motion.t, motion.q, motion.dq)
     np.testing.assert_allclose(est.q, truth(est.t), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_samples_of_times_before_the_first_step_are_told_of(pendulum, motion):
+    late = Gyroscope("gyro", body="rod", sigma=0.01, delay=0.055)
+    recording = fgmbs.readings(pendulum, motion, (CAMERA, GYRO), rates={"cam": 50, "gyro": 100})
+    est = fgmbs.smooth(pendulum, recording, (CAMERA, late), (Disturbance(1e-2),), start=START)
+    (note,) = (note for note in est.notes if "left out" in note)
+    assert "gyro: 6 of 301 samples are by its delay of 0.055 s of times before the first step, left out" in note
+    assert len(est.fits[1].t) == 295
