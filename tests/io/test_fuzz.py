@@ -1,6 +1,7 @@
 """Files that nobody wrote: whatever is in them, a file is read or refused by an error of fgmbs."""
 
 import random
+import time
 
 import pytest
 
@@ -9,6 +10,8 @@ from fgmbs.io.planar.load import parse_mechanism
 from fgmbs.io.sensor_files import read_sensors
 from fgmbs.recordings.reading import read_recording
 
+LONGEST = 5.0
+"""Any of them may take [s]."""
 NASTY = (
     *("", "0", "-1", "1e400", "9" * 400, "nan", ".inf", "٣", "true", "null", "~", "''", '"', "'", "[", "]", "{", "}"),
     *(":", "- ", "#", "&a", "*a", "!!python/object:os.system x", "<<: *a", "|", ">", "\t", "\0", "\ufeff", "\u2028"),
@@ -50,7 +53,7 @@ def only_own_errors(read, text: str, seeds: range) -> tuple[int, int]:
     """(texts that were read, texts that were refused)."""
     good = 0
     for seed in seeds:
-        changed = mutated(text, seed)
+        changed, begun = mutated(text, seed), time.perf_counter()
         try:
             read(changed)
             good += 1
@@ -58,6 +61,7 @@ def only_own_errors(read, text: str, seeds: range) -> tuple[int, int]:
             assert str(error).strip()
         except Exception as error:
             raise AssertionError(f"seed {seed}: {type(error).__name__}: {error}\n{changed[:2000]}") from error
+        assert time.perf_counter() - begun < LONGEST, f"seed {seed}:\n{changed[:2000]}"
     return good, len(seeds) - good
 
 
@@ -75,8 +79,11 @@ def test_mechanisms(configs, name):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_many_mechanisms(configs, name):
     text = (configs / "mechanisms" / f"{name}.yaml").read_text()
-    good, bad = only_own_errors(parse_mechanism, text, range(1000, 3000))
+    good, bad = only_own_errors(parse_mechanism, text, range(1000, 18_000))
     assert good > 0 and bad > 0
+
+
+LOGGED = "t [s],gyro [deg/s],enc [deg]\n" + "\n".join(f"{k / 100},{k % 7},{k}" for k in range(12))
 
 
 def reader(path, read):
@@ -94,9 +101,16 @@ def test_sensors(configs, tmp_path):
 
 
 def test_recordings(tmp_path):
-    text = "t [s],gyro [deg/s],enc [deg]\n" + "\n".join(f"{k / 100},{k % 7},{k}" for k in range(12))
-    good, bad = only_own_errors(reader(tmp_path / "recording.csv", read_recording), text, range(300))
+    good, bad = only_own_errors(reader(tmp_path / "recording.csv", read_recording), LOGGED, range(300))
     assert good > 0 and bad > 0
+
+
+@pytest.mark.slow
+def test_many_sensors_and_recordings(configs, tmp_path):
+    text = (configs / "experiments" / "fourbar_sensors.yaml").read_text()
+    for name, read, of in (("sensors.yaml", read_sensors, text), ("recording.csv", read_recording, LOGGED)):
+        good, bad = only_own_errors(reader(tmp_path / name, read), of, range(1000, 8500))
+        assert good > 0 and bad > 0
 
 
 POINTS = (
