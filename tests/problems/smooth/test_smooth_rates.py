@@ -33,9 +33,9 @@ def test_a_camera_at_its_own_rate(pendulum, motion, sensors, dt):
     rates = {"gyro": 200} if GYRO in sensors else None
     recording = fgmbs.readings(pendulum, motion, sensors, times={"cam": STAMPS}, rates=rates)
     est = fgmbs.smooth(pendulum, recording, sensors, (Disturbance(1e-4),), start=START)
-    assert est.status == Status.converged and float(est.t[1] - est.t[0]) == pytest.approx(dt, rel=1e-9)
+    assert est.status == Status.converged and float(est.t[1] - est.t[0]) == pytest.approx(dt, rel=1e-8)
     film = est.fits[0]
-    np.testing.assert_allclose(film.t, STAMPS, atol=1e-12)
+    np.testing.assert_allclose(film.t, STAMPS, atol=1e-6)  # to which they are rounded
     assert np.max(np.abs(film.normalized)) < 0.1
     truth = CubicHermiteSpline(motion.t, motion.q, motion.dq)
     np.testing.assert_allclose(est.q, truth(est.t), atol=1e-4)
