@@ -115,7 +115,7 @@ def _fields(lines: Sequence[str], delimiter: str | None) -> list[list[str]]:
 def _number(field: str) -> float | None:
     """The number in a field, nan if it is empty, None if it holds something else."""
     try:
-        return float(field) if "_" not in field else None
+        return float(field) if field.isascii() and "_" not in field else None
     except ValueError:
         return np.nan if field.strip().lower() in _EMPTY else None
 
@@ -167,4 +167,5 @@ def _column(fields: list[str]) -> tuple[np.ndarray, list[int]]:
         return np.loadtxt(filled, delimiter="\x1f", comments=None, ndmin=1), []
     except ValueError:
         numbers = [_number(field) for field in fields]
-        return np.empty(0), [k for k, number in enumerate(numbers) if number is None]
+        odd = [k for k, number in enumerate(numbers) if number is None]
+        return np.empty(0) if odd else np.array(numbers, float), odd

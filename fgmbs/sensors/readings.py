@@ -20,6 +20,8 @@ from fgmbs.unknowns import is_unknown, known
 
 _SLACK = 1e-9
 """Share of the length of a motion by which a time may lie outside of it: rounding."""
+_MOST_SAMPLES = 10_000_000
+"""Of a sensor."""
 
 
 class _Motion(eqx.Module):
@@ -199,6 +201,8 @@ def _stamps(
         rate = finite(f"rates[{name!r}]", rates[name])
         if rate.ndim or rate <= 0:
             raise ArgumentError(f"rates[{name!r}]: expected a positive number; found {rates[name]!r}")
+        if (t[-1] - t[0]) * rate > _MOST_SAMPLES:
+            raise ArgumentError(f"rates[{name!r}]: expected at most {_MOST_SAMPLES:,} samples; found {rates[name]!r}")
         t = t[0] + np.arange(int(np.floor((t[-1] - t[0] + slack) * rate)) + 1) / rate
     stamps = t[(t >= first) & (t <= last)]
     if stamps.size == 0:

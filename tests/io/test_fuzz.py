@@ -142,3 +142,9 @@ def test_a_quote_that_stays_open_is_no_number(tmp_path):
     (tmp_path / "r.csv").write_text('t,gyro\n0,"1\n0.1,2\n')
     with pytest.raises(FgmbsError, match="r.csv:2: column 'gyro': expected a number; found '\"1'"):
         read_recording(tmp_path / "r.csv")
+
+
+def test_a_number_that_only_python_reads_is_none(tmp_path):
+    (tmp_path / "r.csv").write_text("t,gyro\n0,1\n0.1,٣\n", encoding="utf-8")
+    with pytest.raises(FgmbsError, match="r.csv:3: column 'gyro': expected a number; found '٣'"):
+        read_recording(tmp_path / "r.csv")
