@@ -54,14 +54,14 @@ def of_type(argument: str, value: object, kinds: type | tuple[type, ...], expect
         raise ArgumentError(f"{argument}: expected {expected}; found {type(value).__name__} {reprlib.repr(value)}")
 
 
-def finite_number(value: object, argument: str) -> float:
+def finite_number(value: Any, argument: str) -> float:
     """`value` as a float.
 
     Raises:
         ArgumentError: It is not a finite number.
     """
     try:
-        number = math.nan if isinstance(value, str | bytes) else float(value)  # type: ignore[arg-type]
+        number = math.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
@@ -69,7 +69,7 @@ def finite_number(value: object, argument: str) -> float:
     return number
 
 
-def by_name(argument: str, value: object, expected: str = "numbers by name, as in {'x': 1.0}") -> None:
+def by_name(argument: str, value: Any, expected: str = "numbers by name, as in {'x': 1.0}") -> None:
     """Refuses what has no names.
 
     Raises:
@@ -77,11 +77,11 @@ def by_name(argument: str, value: object, expected: str = "numbers by name, as i
     """
     if not hasattr(value, "keys"):  # tables of other libraries have
         of_type(argument, value, Mapping, expected)
-    for name in value:  # type: ignore[attr-defined]
+    for name in value:
         of_type(f"a name in {argument}", name, str, "a text")
 
 
-def texts(argument: str, value: object, expected: str) -> tuple[str, ...]:
+def texts(argument: str, value: Any, expected: str) -> tuple[str, ...]:
     """One or several texts.
 
     Raises:
@@ -90,12 +90,12 @@ def texts(argument: str, value: object, expected: str) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     of_type(argument, value, (list, tuple), expected)
-    for one in value:  # type: ignore[attr-defined]
+    for one in value:
         of_type(argument, one, str, expected)
-    return tuple(value)  # type: ignore[arg-type]
+    return tuple(value)
 
 
-def whole_number(argument: str, value: object, least: int = 0) -> int:
+def whole_number(argument: str, value: Any, least: int = 0) -> int:
     """`value` as an integer of 31 bits.
 
     Raises:

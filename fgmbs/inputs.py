@@ -64,7 +64,8 @@ class Disturbance(AbstractInput):
     name: str = eqx.field(static=True)
 
     def __init__(self, power: Numbers | Unknown | None = None, *, name: str = "disturbance"):
-        _, self.name = _named(name, None)
+        of_type("name", name, str, "a text")
+        self.name = name
         self.power = _size(name, "power", power)
 
     @property
@@ -218,7 +219,7 @@ def check_target(mechanism: AbstractMechanism, name: str, argument: str) -> None
 
 def _named(on: str, name: str | None) -> tuple[str, str]:
     """(what a force acts on, what it is called)."""
-    of_type("on" if name is not None else "name", on, str, "the name of an actuator or a velocity, or of the force")
+    of_type("on", on, str, "the name of an actuator or a velocity")
     if name is not None:
         of_type("name", name, str, "a text")
     return on, name or on

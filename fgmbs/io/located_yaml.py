@@ -15,7 +15,7 @@ from fgmbs.arguments import file_path
 from fgmbs.errors import DescriptionError
 from fgmbs.io.faults import Fault, Place
 from fgmbs.mechanisms.planar.description import Path
-from fgmbs.mechanisms.planar.expressions import as_number
+from fgmbs.mechanisms.planar.expressions import LONGEST, as_number
 
 MOST_BYTES = 250_000
 """Size of a file, at most."""
@@ -23,8 +23,6 @@ MOST_NODES = 50_000
 """Values a file may have once its aliases are written out."""
 DEEPEST = 50
 """Lists and mappings within each other, at most."""
-LONGEST = 1000
-"""Characters of a name or another text, at most."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The one in C is twenty times as fast."""
@@ -77,7 +75,9 @@ def locate(text: str) -> Located:
     """Reads a YAML text; `data` is None if it cannot be read at all."""
     located = Located(None, {}, {}, [])
     try:
-        _refuse_deep(text)
+        if place := _too_deep(text):
+            depth = f"expected at most {DEEPEST} lists or mappings within each other; found more"
+            return located._replace(faults=[_fault(depth, place)])
         root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -86,27 +86,20 @@ def locate(text: str) -> Located:
     except yaml.reader.ReaderError as error:
         line, column = text.count("\n", 0, error.position) + 1, error.position - text.rfind("\n", 0, error.position)
         located.faults.append(_fault(f"expected a text; found the character U+{error.character:04X}", (line, column)))
-    except _TooDeep as error:
-        depth = f"expected at most {DEEPEST} lists or mappings within each other; found more"
-        located.faults.append(_fault(depth, error.place))
     else:
         if root is not None:
             return located._replace(data=_Reader(located).read(root, ()))
     return located
 
 
-class _TooDeep(Exception):
-    def __init__(self, place: Place):
-        self.place = place
-
-
-def _refuse_deep(text: str) -> None:
-    """Refuses lists within lists … that would take long, or more of the stack than there is."""
+def _too_deep(text: str) -> Place | None:
+    """Where lists within lists … begin that would take long, or more of the stack than there is."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
-            raise _TooDeep((event.start_mark.line + 1, event.start_mark.column + 1))
+            return event.start_mark.line + 1, event.start_mark.column + 1
+    return None
 
 
 def _fault(text: str, place: Place) -> Fault:
@@ -143,6 +136,7 @@ class _Reader:
             self.around.pop()
 
     def short(self, text: str, path: Path, node: yaml.Node) -> str:
+        """A name or another text; one that is longer than an expression may be is a fault."""
         if len(text) > LONGEST:
             self.fault(path, node, f"expected at most {LONGEST} characters; found {len(text)}")
         return text[:LONGEST]

@@ -8,10 +8,7 @@ import numpy as np
 
 from fgmbs.arguments import nearest
 from fgmbs.errors import DescriptionError
-from fgmbs.recordings.table import MOST_CHARACTERS, refuse_names
-
-_MOST_FAULTS = 20
-"""Faults of one file that are reported one by one."""
+from fgmbs.recordings.table import MOST_CHARACTERS, faulty, refuse_names
 
 
 def read_table(
@@ -75,10 +72,8 @@ def read_table(
     if len(rows) < fewest:
         more.append(f" expected at least {fewest} row{'s' * (fewest > 1)} of numbers; found {len(rows)}")
     faults += [f"{path}:{text}" for text in more]
-    if len(faults) > _MOST_FAULTS:
-        faults = [*faults[:_MOST_FAULTS], f"{path}: and {len(faults) - _MOST_FAULTS} more faults"]
     if faults:
-        raise DescriptionError(faults)
+        raise faulty(str(path), faults)
     return dict(zip(names, values.T, strict=True))
 
 

@@ -37,11 +37,6 @@ class RankMargins(NamedTuple):
     dependent: tuple[str, ...]
     """Constraints that depend on each other where it is least: those that take part most."""
 
-    @property
-    def least(self) -> int:
-        """The step where it is least."""
-        return int(np.argmin(self.margins))
-
 
 def rank_margins(
     mechanism: AbstractMechanism, q: Float[Array | np.ndarray, "steps n"], t: Float[Array | np.ndarray, " steps"]

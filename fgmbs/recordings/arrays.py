@@ -18,7 +18,7 @@ def read_npz(path: str, time: str) -> Table:
     """
     try:
         with np.load(path, allow_pickle=False) as file:
-            # A number may be a byte or eight; whoever packs zeros may promise anything.
+            # By the room that they take, as numbers of eight bytes.
             refuse_numbers(path, sum(part.file_size for part in file.zip.infolist()) // 8)
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:

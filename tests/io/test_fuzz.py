@@ -1,11 +1,16 @@
 """Files that nobody wrote: whatever is in them, a file is read or refused by an error of fgmbs."""
 
+import copy
 import random
 import time
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linkage import FOURBAR
 
-from fgmbs.errors import FgmbsError
+from fgmbs.errors import DescriptionError, FgmbsError
 from fgmbs.io.planar.load import parse_mechanism
 from fgmbs.io.sensor_files import read_sensors
 from fgmbs.recordings.reading import read_recording
@@ -148,3 +153,63 @@ def test_a_number_that_only_python_reads_is_none(tmp_path):
     (tmp_path / "r.csv").write_text("t,gyro\n0,1\n0.1,٣\n", encoding="utf-8")
     with pytest.raises(FgmbsError, match="r.csv:3: column 'gyro': expected a number; found '٣'"):
         read_recording(tmp_path / "r.csv")
+
+
+_WHOLE = yaml.safe_load(FOURBAR) | {
+    "constraints": [
+        {"type": "distance", "points": ["A", 2]},
+        {"type": "rigid", "points": [1, 2], "point": 3, "offset": [1, 0.5]},
+        {"type": "mobile_slider", "point": 2, "line": [0, 1]},
+        {"type": "fixed_slider", "point": 2, "line": [[0, 0], [1, "xb"]]},
+        {"type": "motion", "coordinate": "theta", "value": "sin(t)"},
+    ],
+    "springs": [{"points": [0, 1], "stiffness": 1, "free_length": "auto"}, {"angle": "theta", "stiffness": 1}],
+    "forces": [{"body": "coupler", "torque": "t"}, {"point": 1, "force": [0, "t"]}],
+    "actuators": [{"angle": "theta", "name": "motor"}, {"points": ["A", 2]}, {"coordinate": "x1"}, {"body": "coupler"}],
+    "initial_velocities": {"theta": 1},
+}
+_JUNK = [
+    None,
+    True,
+    -1,
+    3,
+    99,
+    1.5,
+    float("inf"),
+    "auto",
+    "A",
+    "theta",
+    "mass",
+    "1/0",
+    "_",
+    "t",
+    [],
+    [1],
+    [0, 0],
+    {},
+    {"type": "gear"},
+]
+
+
+def _places(data, path=()):
+    for step in data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ():
+        yield (*path, step)
+        yield from _places(data[step], (*path, step))
+
+
+@settings(derandomize=True, deadline=None, max_examples=80)
+@given(st.lists(st.tuples(st.sampled_from(list(_places(_WHOLE))), st.sampled_from(_JUNK)), min_size=1, max_size=3))
+def test_junk_anywhere_is_a_fault_and_never_a_crash(changes):
+    data = copy.deepcopy(_WHOLE)
+    for path, junk in changes:
+        inside = data
+        try:
+            for step in path[:-1]:
+                inside = inside[step]
+            inside[path[-1]] = junk
+        except (KeyError, IndexError, TypeError):
+            continue  # an earlier change took the place away
+    try:
+        parse_mechanism(yaml.safe_dump(data, sort_keys=False))
+    except DescriptionError as error:
+        assert all(fault.startswith("<string>:") for fault in error.faults)

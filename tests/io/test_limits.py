@@ -16,7 +16,8 @@ from fgmbs.recordings import table, texts
 from fgmbs.recordings.reading import read_recording
 
 DEEP = "expected at most 50 lists or mappings within each other; found more"
-BOMB = "a: &a [x, x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}, *{a}]\n" for a, b in itertools.pairwise("abcdefghijk"))
+BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+BOMB += "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in itertools.pairwise("abcdefghi"))
 
 
 @pytest.mark.parametrize(

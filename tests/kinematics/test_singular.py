@@ -55,7 +55,7 @@ def test_the_margin_of_rank():
     q[:, 0], q[:, 2], q[:, 1] = np.cos(angles), 2 + np.cos(angles), np.sin(angles)
     q[:, 3] = q[:, 1]
     found = rank_margins(mechanism, jnp.asarray(q), jnp.zeros(1101))
-    assert found.least == 300 and found.margins[300] < 1e-12 and found.margins[[0, -1]].min() > 0.02
+    assert np.argmin(found.margins) == 300 and found.margins[300] < 1e-12 and found.margins[[0, -1]].min() > 0.02
     assert np.corrcoef(found.margins, np.abs(np.sin(angles)))[0, 1] > 0.99
     for name in ("crank", "beam", "second"):
         assert f"distance of body '{name}'" in found.dependent

@@ -53,9 +53,6 @@ def checked_sensors(mechanism: AbstractMechanism, sensors: Sequence[AbstractSens
     """
     of_type("sensors", sensors, (AbstractSensor, list, tuple), "sensors as of fgmbs.sensors, in a list")
     sensors = (sensors,) if isinstance(sensors, AbstractSensor) else tuple(sensors)
-    for sensor in sensors:
-        if not isinstance(sensor, AbstractSensor):
-            raise ArgumentError(f"sensors: expected sensors as of fgmbs.sensors; found {sensor!r}")
     check_sensors(mechanism, sensors)
     return sensors
 

@@ -48,8 +48,16 @@ class Channel(NamedTuple):
     """How far stamps may be off because they were rounded [s]."""
 
 
-def grid(recording: Recording, sensors: Sequence[AbstractSensor], dt: float | None) -> Grid:
+def grid(
+    recording: Recording, sensors: Sequence[AbstractSensor], channels: Sequence[Channel], dt: float | None
+) -> Grid:
     """Steps from the first to the last sample of any sensor; by default as often as the fastest one reads.
+
+    Args:
+        recording: What was recorded.
+        sensors: The sensors …
+        channels: … and their samples.
+        dt: Time step [s].
 
     Raises:
         ArgumentError: dt is no positive number; nothing was recorded long enough.
@@ -62,7 +70,7 @@ def grid(recording: Recording, sensors: Sequence[AbstractSensor], dt: float | No
         raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt!r}")
     times = [time for signal in signals if len(signal) for time in (signal.t[0], signal.t[-1])]
     start, stop = min(times), max(times)
-    slack = max(float(_near(np, channel(recording, sensor), dt).max(initial=0.0)) for sensor in sensors)
+    slack = max(float(_near(np, channel, dt).max(initial=0.0)) for channel in channels)
     steps = math.ceil((stop - start) / dt - slack) + 1
     if steps > _MOST_STEPS:
         raise ArgumentError(

@@ -58,14 +58,14 @@ def prepare_smooth(
     recordings = checked_recordings(recording)
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
-    every = tuple(grids.grid(one, sensors, dt) for one in recordings)
+    channels = [[grids.channel(one, sensor) for sensor in sensors] for one in recordings]
+    every = tuple(grids.grid(one, sensors, parts, dt) for one, parts in zip(recordings, channels, strict=True))
     longest = max(grid.dt * grid.steps for grid in every)
     sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs, longest)
     mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)
     chart = chosen_coordinates(mechanism, independent)
     time_steps = [grid.dt for grid in every]
     starts = checked_start(mechanism, chart.dof, inputs, time_steps, start, start_velocities, start_sigma)
-    channels = [[grids.channel(one, sensor) for sensor in sensors] for one in recordings]
     late = [f"{sensor.name}.delay" in free.names for sensor in sensors]
     delays = [float(delay) for delay in nominal_delays(sensors)]
     # One rule for all recordings.

@@ -214,9 +214,9 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
 
 def _solution(look: _Look, damping: Scalar) -> Float[Array, " changes"]:
     """The change that lowers the cost most, less far by the damping; none in directions of which nothing is known."""
-    held = jnp.diag(jnp.sqrt(damping * jnp.sum(look.R**2, axis=0)))
-    rows = jnp.concatenate([look.R, held]), jnp.concatenate([look.d, jnp.zeros_like(look.d)])
-    square = jnp.linalg.qr(jnp.concatenate([rows[0], rows[1][:, None]], axis=1), mode="r")
+    known = jnp.concatenate([look.R, look.d[:, None]], axis=1)
+    held = jnp.pad(jnp.diag(jnp.sqrt(damping * jnp.sum(look.R**2, axis=0))), ((0, 0), (0, 1)))
+    square = jnp.linalg.qr(jnp.concatenate([known, held]), mode="r")
     R, d = square[:-1, :-1], square[:-1, -1]
     unknown = jnp.diag(R) == 0
     R = jnp.where(unknown[:, None], jnp.eye(unknown.size, dtype=R.dtype), R)

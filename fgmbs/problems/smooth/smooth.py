@@ -141,10 +141,11 @@ def _left_out(problem: SmoothingProblem, recordings: Sequence[Recording]) -> tup
         grid = Grid(float(part.start), float(part.dt), int(part.count))
         for sensor, channel, delay in zip(problem.sensors, part.channels, delays, strict=True):
             channel = jax.tree.map(np.asarray, channel)
-            if early := left_out(channel, grid, delay):
+            if outside := left_out(channel, grid, delay):
                 samples = int(np.sum(np.isfinite(channel.values).any(axis=1)))
-                reason = f"by its delay of {delay:g} s of times before the first step"
-                notes.append(f"{one.source}: {sensor.name}: {early} of {samples} samples are {reason}, left out")
+                where = "before the first step" if delay > 0 else "behind the last step"
+                reason = f"by its delay of {delay:g} s of times {where}"
+                notes.append(f"{one.source}: {sensor.name}: {outside} of {samples} samples are {reason}, left out")
     return tuple(notes)
 
 
