@@ -101,6 +101,7 @@ class _Sensor(_Entry):
     delay: Calibration | None = None
     misalignment: Calibration | None = None
     resolution: Number | None = None
+    time_sigma: Size | None = None
     loss: LossDescription | None = None
 
 

@@ -23,13 +23,18 @@ class Timing(NamedTuple):
     rounding: float
     """How far a time may be off because it was rounded: half of its last decimal place [s]."""
     jitter: float
-    """Standard deviation of times from regular ones [s]."""
+    """Standard deviation of times around regular ones, by how it changes from one interval to the next [s]."""
     gaps: tuple[tuple[float, float], ...]
     """(last time before, first time after) each place where samples are missing [s]."""
 
+    @property
+    def is_irregular(self) -> bool:
+        """Whether there is more than rounding."""
+        return bool(self.jitter > 2 * self.rounding)
+
     def __str__(self) -> str:
         text = f"{1 / self.interval:.6g} Hz"
-        if self.jitter > 2 * self.rounding:
+        if self.is_irregular:
             text += f", times irregular by {self.jitter:.2g} s"
         if self.gaps:
             longest = max(stop - start for start, stop in self.gaps)
@@ -51,7 +56,9 @@ def timing(t: Float[np.ndarray, " samples"]) -> Timing | None:
     middle = k - k.mean()
     interval = float(middle @ (t - t.mean()) / (middle @ middle))
     rounding = _rounding(t)
-    jitter = float(np.std(t - interval * k))
+    # Of times that are off by σ, independently, intervals are off by √2 σ; where samples are missing one does not know.
+    off = (steps - interval * missing)[missing == 1]
+    jitter = float(np.std(off) / np.sqrt(2)) if off.size else 0.0
     slack = min(max(2 * rounding, jitter), _OFF * interval) / k[-1]
     texts = ((f"{1 / interval:.{digits}g}", f"{interval:.{digits}g}") for digits in range(1, _SHORT + 1))
     shorter = (dt for rate, same in texts for dt in (1 / float(rate), float(same)))

@@ -86,6 +86,11 @@ class AbstractSensor(eqx.Module):
         return self.channel.resolution
 
     @property
+    def time_sigma(self) -> Float[Array, ""] | Unknown | None:
+        """Standard deviation of the stamps [s]; None where it depends on the recording."""
+        return self.channel.time_sigma
+
+    @property
     def bias(self) -> Array | Unknown | None:
         return self._calibration("bias")
 

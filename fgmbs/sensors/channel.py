@@ -34,6 +34,9 @@ class ChannelOptions(TypedDict, total=False):
     three axes the rotation vector in these, three numbers or one for all [rad]."""
     resolution: Numbers
     """Step of the readings, in their unit; 0 for fine ones."""
+    time_sigma: Numbers | Unknown | None
+    """Standard deviation of the stamps around the times that were read [s]. By default it is found where the stamps of
+    a recording are irregular, and 0 elsewhere; it may be `Unknown`, as `sigma`."""
     loss: AbstractLoss | None
     """Robust loss for outliers."""
 
@@ -47,6 +50,7 @@ class Channel(eqx.Module):
     resolution: Float[Array, ""]
     calibration: dict[str, Float[Array, "*rows"] | Unknown]
     """The calibration numbers there are, by name: `bias`, `gain`, `delay`, `misalignment`."""
+    time_sigma: Float[Array, ""] | Unknown | None
     loss: AbstractLoss | None
 
     def __init__(
@@ -61,6 +65,7 @@ class Channel(eqx.Module):
         delay: Numbers | Unknown | None = None,
         misalignment: Numbers | Unknown | None = None,
         resolution: Numbers = 0.0,
+        time_sigma: Numbers | Unknown | None = None,
         loss: AbstractLoss | None = None,
     ):
         if not isinstance(name, str) or not name:
@@ -72,6 +77,12 @@ class Channel(eqx.Module):
             self.resolution = _fitting("resolution", jnp.asarray(finite("resolution", resolution), dtype=float), ())
             if not isinstance(self.resolution, Tracer) and self.resolution < 0:
                 raise ArgumentError(f"resolution: expected a positive number or 0; found {float(self.resolution):g}")
+            self.time_sigma = None
+            if time_sigma is not None:
+                spread = finite("time_sigma", known(time_sigma))
+                if isinstance(spread, np.ndarray):
+                    refuse("time_sigma", spread, spread < 0, "a positive number or 0")
+                self.time_sigma = _fitting("time_sigma", number("time_sigma", time_sigma), ())
             if misalignment is not None and rows not in (2, 3):
                 found = "one row" if rows == 1 else f"{rows} rows"
                 raise ArgumentError(f"misalignment: only for sensors of two axes or three; this one has {found}")

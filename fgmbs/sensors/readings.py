@@ -85,6 +85,7 @@ def readings(
         sensor = _true(sensor, calibration.get(sensor.name, {}))
         stamps = _stamps(sensor, sampled, rates, times)
         values = np.asarray(_read(mechanism, sensor, sampled, jnp.asarray(stamps)))
+        stamps = _stamped(sensor, stamps, seed)
         for column, unit, row in zip(sensor.columns, sensor.units, _recorded(sensor, values, seed).T, strict=True):
             signals[column] = Signal(stamps, row, unit)
     return Recording(signals, source="readings of a motion")
@@ -207,6 +208,22 @@ def _stamps(
     stamps = t[(t >= first) & (t <= last)]
     if stamps.size == 0:
         raise ArgumentError(f"sensor {name!r}: delay: expected less than the motion takes; found {delay:g} s")
+    return stamps
+
+
+def _stamped(
+    sensor: AbstractSensor, times: Float[np.ndarray, " samples"], seed: int | None
+) -> Float[np.ndarray, " samples"]:
+    """Times as they are stamped: with the noise of stamps, which leaves their order."""
+    if seed is None or sensor.time_sigma is None:
+        return times
+    noise = np.random.default_rng((seed, zlib.crc32(f"{sensor.name}.time".encode())))
+    stamps = times + float(sensor.time_sigma) * noise.standard_normal(times.shape)
+    if np.any(np.diff(stamps) <= 0):
+        raise ArgumentError(
+            f"sensor {sensor.name!r}: time_sigma: expected stamps that keep the order of samples; found "
+            f"{float(sensor.time_sigma):g} s where samples are {np.min(np.diff(times)):g} s apart"
+        )
     return stamps
 
 

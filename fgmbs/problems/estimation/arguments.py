@@ -117,7 +117,7 @@ def checked_window(window: Any, recordings: int, sizes: Free) -> None:
     if recordings > 1:
         raise ArgumentError(f"window: expected one recording for a fixed-lag smoother; found {recordings}")
     if sizes.size:
-        missing = listed(sorted(place.path[0].key for place in sizes.places))
+        missing = listed(sorted(sizes.names))
         raise ArgumentError(
             f"window: a fixed-lag smoother needs all sizes of noise; those of {missing} are missing; "
             "find them without a window first, and pass on `sensors` and `inputs` of that result"

@@ -93,6 +93,12 @@ def channel(recording: Recording, sensor: AbstractSensor) -> Channel:
     return Channel(values, stamps, max((one.rounding for s in signals if (one := timing(s.t))), default=0.0))
 
 
+def irregular(channel: Channel) -> float:
+    """Standard deviation of stamps around regular ones [s]; 0 where it may be that of rounding."""
+    found = timing(channel.stamps)
+    return found.jitter if found is not None and found.is_irregular else 0.0
+
+
 def padded_channel(channel: Channel, size: int) -> Channel:
     """The channel with samples of nothing behind."""
     more = size - channel.stamps.shape[0]

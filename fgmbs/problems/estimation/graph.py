@@ -29,7 +29,7 @@ from fgmbs.kinematics.chart import MotionChart
 from fgmbs.linear import Marginals
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.trajectory import Trajectory
-from fgmbs.sensors.base import AbstractSensor
+from fgmbs.sensors.base import AbstractSensor, Reading
 from fgmbs.sensors.factor import measurement
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free
@@ -220,9 +220,32 @@ class EstimationModel(eqx.Module):
         """Rows of a step with these (T, B, whitening matrix)."""
         C = self.chart.widened(B, len(self.augmented))
         varying = [((T, data.commands), data.linked * W), ((C, data.prior), data.prior_weights)]
-        for samples in data.samples:
-            varying.append(((samples.values, samples.fractions, data.commands), samples.mask.ravel()))
+        for sensor, samples in zip(self.sensors, data.samples, strict=True):
+            weights = samples.mask
+            if sensor.time_sigma is not None:
+                blur = self.rate_of(sensor, x, data.times, data.commands[1]) * sensor.time_sigma / sensor.noise_sigma()
+                weights = weights / jnp.sqrt(1 + blur**2)
+            varying.append(((samples.values, samples.fractions, data.commands), weights.ravel()))
         return Rows(data.times, (*varying, *(((None, None),) * bool(self.free.size))))
+
+    def rate_of(
+        self, sensor: AbstractSensor, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, " nc"]
+    ) -> Float[Array, " rows"]:
+        """How fast that changes which a sensor reads of a step [unit/s], unknown forces going on as they are."""
+        mechanism, forcing = self.mechanism, self.forcing
+        n, nv = mechanism.n, mechanism.nv
+        q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
+        ddq = forcing.motion(mechanism, q, dq, t, u, commands)[0] if sensor.order else jnp.zeros_like(dq)
+
+        def later(s):
+            q_s, dq_s = mechanism.retract(q, s * dq), dq + s * ddq
+            ddq_s, lambda_ = None, None
+            if sensor.order >= 2:
+                ddq_s, lambda_ = forcing.motion(mechanism, q_s, dq_s, t + s, u, commands)
+            reading = Reading(q_s, dq_s, ddq_s, lambda_, forcing.by_target(u, commands), t + s)
+            return sensor.predict(mechanism, reading)
+
+        return jax.jvp(later, (jnp.zeros_like(t),), (jnp.ones_like(t),))[1]
 
     def process(self, x, t) -> tuple[Float[Array, "dof nv"], Float[Array, "dof nv"], Float[Array, "rows rows"]]:
         """(T, B, whitening matrix of `transition`) near x."""

@@ -1,6 +1,7 @@
 """Sizes of noise that are found from the data: of sensors and of unknown forces."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import equinox as eqx
@@ -20,8 +21,10 @@ _SETTLED = 0.01
 """Relative change of all sizes at which they are found."""
 _LARGEST_CHANGE = np.log(30.0)
 """Of a size at once."""
-_FARTHEST = np.log(1e3)
-"""Change of a size in all."""
+_FARTHEST, _FARTHEST_KNOWN = np.log(1e3), np.log(1e6)
+"""Change of a size in all: of one without a prior, and of one with a prior, which holds it where data say nothing."""
+_VAGUE = np.log(1e3)
+"""Standard deviation of the logarithm of a size of which nothing is known but the scale of what it belongs to."""
 _MOST_ROUNDS = 40
 """In which they are looked for."""
 _PROBE = 0.02
@@ -45,11 +48,20 @@ def freed_sizes(
     sensors: Sequence[AbstractSensor],
     inputs: Sequence[AbstractInput],
     duration: float,
+    stamps: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[tuple[AbstractSensor, ...], tuple[AbstractInput, ...], Free]:
     """Sensors and inputs with first values of their unknown sizes of noise, and which these are.
 
     Sizes are positive: what is looked for are their logarithms. One whose value is 0 begins at the mechanism's own
-    scale in a motion of this duration [s], large rather than small.
+    scale in a motion of this duration [s], large rather than small; that of stamps, unknown by default where they are
+    irregular, at how irregular they are. Where data say nothing they stay there.
+
+    Args:
+        mechanism: The mechanism.
+        sensors: Its sensors.
+        inputs: Unknown forces on it.
+        duration: Of the motion [s].
+        stamps: How irregular the stamps of each sensor by name are [s]; of those that are not named, not at all.
 
     Raises:
         ArgumentError: Two white forces, one of them of unknown size: their residuals cannot be told apart.
@@ -58,31 +70,51 @@ def freed_sizes(
     if len(white) > 1 and any(is_unknown(force.size) for force in white):
         names = ", ".join(repr(force.name) for force in white)
         raise ArgumentError(f"inputs: expected sizes of all white forces, or a single one of them; found {names}")
-    keys = {part.name: "sigma" for part in sensors} | {force.name: force.size_key for force in inputs}
+    sensors = tuple(_with_unknown_stamps(sensor, stamps.get(sensor.name, 0.0)) for sensor in sensors)
     first = _first_sizes(mechanism, inputs, duration)
+    first |= {f"{name}.time_sigma": value for name, value in stamps.items()}
     sizes = {
         name: _positive(size, first.get(name)) if is_unknown(size) else size
         for name, size in _sizes(sensors, inputs).items()
     }
-    sizes, free = freed(sizes, lambda path: f"{path[0].key}.{keys[path[0].key]}")
+    sizes, free = freed(sizes, lambda path: path[0].key)
     return *with_sizes(sensors, inputs, sizes), free
+
+
+def _with_unknown_stamps(sensor: AbstractSensor, irregular: float) -> AbstractSensor:
+    """The sensor whose noise of stamps is unknown by default where these are irregular."""
+    given = sensor.time_sigma
+    if given is None and irregular > 0:
+        return _with(sensor, "time_sigma", Unknown(log=False))
+    if is_unknown(given) and irregular == 0 and not given.value > 0:
+        return _with(sensor, "time_sigma", jnp.zeros(()))
+    return sensor
+
+
+def _with(sensor: AbstractSensor, key: str, size: Array | Unknown) -> AbstractSensor:
+    return eqx.tree_at(
+        lambda s: getattr(s.channel, key), sensor, size, is_leaf=lambda leaf: leaf is None or is_unknown(leaf)
+    )
 
 
 def with_sizes(
     sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput], sizes: Mapping[str, Array]
 ) -> tuple[tuple[AbstractSensor, ...], tuple[AbstractInput, ...]]:
-    """Sensors and inputs with these sizes, by their names."""
-    return (
-        tuple(
-            eqx.tree_at(lambda s: s.channel.sigma, s, sizes[s.name], is_leaf=is_unknown) if s.name in sizes else s
-            for s in sensors
-        ),
-        tuple(force.with_size(sizes[force.name]) if force.name in sizes else force for force in inputs),
-    )
+    """Sensors and inputs with these sizes, by the names of their owners and of what they are: "imu.sigma"."""
+    new = []
+    for sensor in sensors:
+        for key in ("sigma", "time_sigma"):
+            if (size := sizes.get(f"{sensor.name}.{key}")) is not None:
+                sensor = _with(sensor, key, size)
+        new.append(sensor)
+    size_of = lambda force: sizes.get(f"{force.name}.{force.size_key}")
+    return tuple(new), tuple(f if (size := size_of(f)) is None else f.with_size(size) for f in inputs)
 
 
 def _sizes(sensors, inputs) -> dict[str, Array | Unknown]:
-    return {s.name: s.sigma for s in sensors} | {f.name: f.size for f in inputs if f.size_key is not None}
+    found = {f"{sensor.name}.sigma": sensor.sigma for sensor in sensors}
+    found |= {f"{s.name}.time_sigma": s.time_sigma for s in sensors if s.time_sigma is not None}
+    return found | {f"{force.name}.{force.size_key}": force.size for force in inputs if force.size_key is not None}
 
 
 def _first_sizes(mechanism: AbstractMechanism, inputs: Sequence[AbstractInput], duration: float) -> dict[str, float]:
@@ -94,18 +126,20 @@ def _first_sizes(mechanism: AbstractMechanism, inputs: Sequence[AbstractInput], 
     found = {}
     for force in unknown:
         if isinstance(force, Disturbance):
-            found[force.name] = _POWER * energy / time
+            found[f"{force.name}.power"] = _POWER * energy / time
             continue
         share, exponent = _SHARES[str(force.size_key)]
-        found[force.name] = share * energy / travel(mechanism, force.on) * time**exponent
+        found[f"{force.name}.{force.size_key}"] = share * energy / travel(mechanism, force.on) * time**exponent
     return found
 
 
 def _positive(size: Unknown, first: float | None) -> Unknown:
     """The unknown size as one of which the logarithm is looked for."""
-    value = size.value if first is None else jnp.where(size.value == 0, first, size.value)
+    own = size.value == 0
+    value = size.value if first is None else jnp.where(own, first, size.value)
     value = jnp.clip(value, size.lower, size.upper)
     sigma = size.sigma if size.log else size.sigma / value
+    sigma = jnp.where(own & jnp.isinf(sigma), _VAGUE, sigma)
     return Unknown(value, sigma=sigma, lower=size.lower, upper=size.upper, log=True)
 
 
@@ -212,15 +246,12 @@ class SizeSearch(NamedTuple):
 
     def notes(self, free: Free) -> tuple[str, ...]:
         """Sizes that ran off or have not settled."""
-        ways = [
-            (place.path[0].key, way)
-            for place, way in zip(free.places, free.numbers(self.logs - free.value), strict=True)
-        ]
+        ways, farthest = np.asarray(self.logs - free.value), np.asarray(_farthest(free))
+        names = [place.name for place in free.places for _ in range(place.size)]
         ran = tuple(
-            f"the size of {name!r} ran off to {np.exp(each):.3g} times where it began: the data do not tell it"
-            for name, way in ways
-            for each in np.ravel(way)
-            if abs(each) > _FARTHEST - _SETTLED
+            f"the size {name!r} ran off to {np.exp(way):.3g} times where it began: the data do not tell it"
+            for name, way, far in zip(names, ways, farthest, strict=True)
+            if abs(way) > far - _SETTLED
         )
         unsettled = int(self.rounds) > self.most
         return (*ran, *((f"the sizes of noise have not settled after {_MOST_ROUNDS} rounds",) * unsettled))
@@ -233,7 +264,13 @@ class SizeSearch(NamedTuple):
 
 def _within(free: Free, logs: Float[Array, " k"]) -> Float[Array, " k"]:
     """Within bounds, and not too far from where they began."""
-    return jnp.clip(free.value + jnp.clip(logs - free.value, -_FARTHEST, _FARTHEST), free.lower, free.upper)
+    far = _farthest(free)
+    return jnp.clip(free.value + jnp.clip(logs - free.value, -far, far), free.lower, free.upper)
+
+
+def _farthest(free: Free) -> Float[Array, " k"]:
+    """Change of a size in all."""
+    return jnp.where(jnp.isfinite(free.sigma), _FARTHEST_KNOWN, _FARTHEST)
 
 
 def slope(free: Free, logs, chi2, dof, order) -> Float[Array, " k"]:

@@ -23,6 +23,8 @@ class FactorRows(NamedTuple):
     weight: Float[Array, "*recordings places rows"]
     """Weight of a row that a robust loss leaves; 0 for rows that are masked."""
     leverage: Float[Array, "*recordings places rows"]
+    scale: Float[Array, "*recordings places rows"]
+    """Inverse of the standard deviation where that varies with time, relative to the factor's noise; 0 of none."""
 
 
 class Survey(NamedTuple):
@@ -75,15 +77,16 @@ def _rows(factors, residuals, of_steps, of_intervals) -> tuple[FactorRows, ...]:
         start = taken[factor.scope]
         taken[factor.scope] += r.shape[-1]
         of = {"step": of_steps, "interval": of_intervals}[factor.scope]
-        active = jnp.ones_like(r)
+        scale = jnp.ones_like(r)
         if factor.weights is not None:
             weights = factor.weights if factor.scope == "step" else factor.weights[1:]
             # Of a whitening matrix the diagonal tells whether it is there.
-            active = (jnp.diagonal(weights, axis1=-2, axis2=-1) if weights.ndim == 3 else weights) != 0
+            scale = jnp.diagonal(weights, axis1=-2, axis2=-1) if weights.ndim == 3 else weights
+        active = scale != 0
         squares = factor.squares(r)
         weight = jnp.asarray(1.0 if factor.loss is None else factor.loss.weight(squares)) * jnp.ones_like(squares)
         weight = jnp.repeat(weight, r.shape[-1] // weight.shape[-1], axis=-1)
-        places = (r, weight * active, of[..., start : start + r.shape[-1]])
+        places = (r, weight * active, of[..., start : start + r.shape[-1]], scale)
         rows.append(FactorRows(*(part.reshape(-1, r.shape[-1]) for part in places)))
     return tuple(rows)
 
@@ -98,12 +101,21 @@ def derived(model: EstimationModel, x: Unknowns, data: StepData, covariance: Arr
     return model.each(of_one, x.steps, data, covariance)
 
 
-def totals(rows: FactorRows, width: int) -> tuple[Float[Array, " width"], Float[Array, " width"]]:
+def totals(
+    rows: FactorRows, width: int, share: Float[Array, "*places rows"] | float = 1.0
+) -> tuple[Float[Array, " width"], Float[Array, " width"]]:
     """(χ², its expectation) of every row of a factor with so many for one sample; outliers count as much as the loss
-    lets them pull."""
-    r, weight, leverage = (part.reshape(-1, width) for part in rows)
+    lets them pull.
+
+    Args:
+        rows: The rows of the factor.
+        width: Rows of one sample.
+        share: Of the variance of each row: how much it counts.
+    """
+    r, weight, leverage, share = (part.reshape(-1, width) for part in (*rows[:3], share * jnp.ones_like(rows.weight)))
     there = weight > 0
-    return jnp.sum((weight * jnp.where(there, r, 0.0)) ** 2, axis=0), jnp.sum(jnp.where(there, 1 - leverage, 0.0), 0)
+    squares, expected = (weight * jnp.where(there, r, 0.0)) ** 2, jnp.where(there, 1 - leverage, 0.0)
+    return jnp.sum(share * squares, axis=0), jnp.sum(share * expected, axis=0)
 
 
 def _all_bands(model, x, data, E, cov):

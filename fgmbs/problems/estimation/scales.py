@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from fgmbs.dynamics.forcing import force_directions
@@ -23,7 +24,12 @@ def own_scale(mechanism: AbstractMechanism, duration: float) -> OwnScale:
     """The scale of a mechanism; of one that nothing drives, that of moving by its reach in this duration [s]."""
     q, reach = mechanism.reference, mechanism.reach
     zero = jnp.zeros(mechanism.nv, q.dtype)
-    work = float(jnp.max(jnp.abs(mechanism.forces(q, zero, jnp.zeros((), q.dtype)) * reach), initial=0.0))
+    # Where it is drawn hanging, weight and springs do nothing: half of its reach away they do.
+    ways = 0.5 * jnp.diag(reach)
+    poses = [jnp.zeros((1, mechanism.nv), q.dtype), ways, -ways]
+    forces = jax.vmap(lambda way: mechanism.forces(mechanism.retract(q, way), zero, jnp.zeros((), q.dtype)))
+    works = jnp.abs(forces(jnp.concatenate(poses)) * reach)
+    work = float(jnp.max(jnp.where(jnp.isfinite(works), works, 0.0), initial=0.0))
     inertia = float(jnp.max(jnp.abs(mechanism.mass_matrix(q) * reach * reach[:, None]), initial=0.0))
     energy = max(work, inertia / duration**2)
     return OwnScale(energy, (inertia / energy) ** 0.5, inertia)

@@ -61,7 +61,8 @@ def prepare_smooth(
     channels = [[grids.channel(one, sensor) for sensor in sensors] for one in recordings]
     every = tuple(grids.grid(one, sensors, parts, dt) for one, parts in zip(recordings, channels, strict=True))
     longest = max(grid.dt * grid.steps for grid in every)
-    sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs, longest)
+    irregular = {s.name: max(grids.irregular(parts[k]) for parts in channels) for k, s in enumerate(sensors)}
+    sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs, longest, irregular)
     mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)
     chart = chosen_coordinates(mechanism, independent)
     time_steps = [grid.dt for grid in every]

@@ -86,9 +86,7 @@ class SmoothingProblem(eqx.Module):
 
     def model(self, sizes: Float[Array, " k"], delays: Float[Array, " sensors"]) -> EstimationModel:
         """The model with these logarithms of sizes of noise, and samples placed with these delays."""
-        named = self.sizes.named(self.sizes.values(sizes))
-        found = {place.path[0].key: named[place.name] for place in self.sizes.places}
-        sensors, inputs = with_sizes(self.sensors, self.inputs, found)
+        sensors, inputs = with_sizes(self.sensors, self.inputs, self.sizes.named(self.sizes.values(sizes)))
         evaluated, dt = self.mechanism.evaluated(), self.recording.dt
         numbers = evaluated, sensors, inputs, self.free, dt, self.chart, delays, self.at_steps, self.transition
         return EstimationModel(*numbers)

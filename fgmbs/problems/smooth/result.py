@@ -62,8 +62,7 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
     free_std = free.deviations(theta, _deviations(seen.marginals.globals))
     sizes_std = sizes.deviations(solution.sizes, _deviations(solution.sizes_covariance))
     found = sizes.named(sizes.values(solution.sizes))
-    by_owner = {place.path[0].key: found[place.name] for place in sizes.places}
-    sensors, inputs = with_sizes(problem.sensors, problem.inputs, by_owner)
+    sensors, inputs = with_sizes(problem.sensors, problem.inputs, found)
     shared = free.put_back((problem.mechanism, {part.name: part for part in (*sensors, *inputs)}))[1]
     sensors, inputs = (tuple(shared[part.name] for part in parts) for parts in (sensors, inputs))
     unknowns = free.named(free.values(theta)) | found
@@ -98,7 +97,7 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
         iterations=at.iterations,
         log_likelihood=seen.log_likelihood,
         cost_history=jax.device_put(history[np.isfinite(history)]),
-        groups=_groups(sensors, inputs, problem.chart.dof, seen, frozenset(by_owner)),
+        groups=_groups(sensors, inputs, problem.chart.dof, seen, frozenset(found)),
         fits=_fits(sensors, problem.at_steps, solution, counts),
         branches=_branches(problem, np.asarray(at.margins), n),
         notes=(*notes, *at.search.notes(sizes)),
@@ -141,29 +140,36 @@ def _groups(
         inputs: With theirs.
         dof: Degrees of freedom of the mechanism.
         seen: What was seen of the solution.
-        found: Names of sensors and inputs whose size was found from the data.
+        found: Names of the sizes that were found from the data.
     """
     moves, _, *read = seen.factors[: SENSORS + len(sensors)]
     made = []
     for sensor, rows in zip(sensors, read, strict=True):
         size = float(np.max(np.asarray(sensor.sigma)))
-        made.append(_group(sensor.name, "sensor", rows, sensor.rows, size, sensor.name in found, sensor.loss))
+        made.append(
+            _group(sensor.name, "sensor", rows, sensor.rows, size, f"{sensor.name}.sigma" in found, sensor.loss)
+        )
     white = [force for force in inputs if isinstance(force, Disturbance | WhiteNoise)]
     if white:
         name = ", ".join(force.name for force in white)
         size = float(white[0].size) if len(white) == 1 else float("nan")
         part = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
-        made.append(_group(name, "force", part, 2 * dof, size, any(force.name in found for force in white)))
+        made.append(
+            _group(
+                name, "force", part, 2 * dof, size, any(f"{force.name}.{force.size_key}" in found for force in white)
+            )
+        )
     for k, force in enumerate(augmented(inputs)):
         part = FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves))
-        made.append(_group(force.name, "force", part, 1, float(force.size), force.name in found))
+        is_found = f"{force.name}.{force.size_key}" in found
+        made.append(_group(force.name, "force", part, 1, float(force.size), is_found))
     return tuple(made)
 
 
 def _group(
     name, kind, rows: FactorRows, width: int, size: float, found: bool, loss: AbstractLoss | None = None
 ) -> Group:
-    r, weight, leverage = (np.asarray(part).reshape(-1, width) for part in rows)
+    r, weight, leverage = (np.asarray(part).reshape(-1, width) for part in rows[:3])
     there = weight > 0
     r = weight * np.where(there, r, 0.0)  # an outlier counts as much as the loss lets it pull
     mean, variance = (1.0, 2.0) if loss is None else left_of_normal(loss, width)
@@ -225,7 +231,8 @@ def _fits(
             normalized = np.where(there, r, np.nan)[used]
             measured = np.where(there, values, np.nan)[used]
             t = times[place] + (fractions[used] - 1) * (times[1] - times[0])
-            predicted = measured + normalized * np.asarray(sensor.noise_sigma())
+            scale = rows.scale.reshape(shape)[: T - first][used]
+            predicted = measured + normalized * np.asarray(sensor.noise_sigma()) / np.where(scale > 0, scale, 1.0)
             columns.append((np.full(len(t), number), t, measured, predicted, normalized, weight[used]))
         together = (np.concatenate(column) for column in zip(*columns, strict=True))
         made.append(SensorFit(sensor.name, sensor.units, *together))

@@ -25,7 +25,7 @@ from fgmbs.problems.solving import solve
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
-from fgmbs.unknowns import Free
+from fgmbs.unknowns import Free, known
 
 _ITERATIONS = 10
 """Of Levenberg–Marquardt in a round: between two looks at the keyboard."""
@@ -227,18 +227,28 @@ def _of_sizes(problem: SmoothingProblem, seen: Survey) -> tuple[Array, Array, np
     moves, _, *read = seen.factors[: SENSORS + len(problem.sensors)]
     found = {}
     for sensor, rows, passed in zip(problem.sensors, read, problem.passed, strict=True):
-        chi2, dof = totals(rows, sensor.rows)
-        found[sensor.name] = chi2 / passed, dof, 2.0
+        # The variance of a residual is that of the reading, that of rounding, and what the stamps add to both.
+        rest = rows.scale.reshape(*rows.scale.shape[:-1], -1, sensor.rows) ** 2
+        own = known(sensor.sigma) ** 2 / sensor.noise_sigma() ** 2
+        for key, share in (("sigma", rest * own), ("time_sigma", 1 - rest)):
+            chi2, dof = totals(rows, sensor.rows, share.reshape(rows.scale.shape))
+            found[f"{sensor.name}.{key}"] = chi2 / passed, dof, 2.0
     dof, memory = problem.chart.dof, augmented(problem.inputs)
     for force in problem.inputs:
         if isinstance(force, Disturbance | WhiteNoise):
             white = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
-            found[force.name] = *totals(white, 2 * dof), 1.0 if isinstance(force, Disturbance) else 2.0
+            found[f"{force.name}.{force.size_key}"] = (
+                *totals(white, 2 * dof),
+                1.0 if isinstance(force, Disturbance) else 2.0,
+            )
     for k, force in enumerate(memory):
-        found[force.name] = *totals(FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves)), 1), 2.0
+        found[f"{force.name}.{force.size_key}"] = (
+            *totals(FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves)), 1),
+            2.0,
+        )
     chi2, expected, order = [jnp.zeros(0)], [jnp.zeros(0)], [np.zeros(0)]
     for place in problem.sizes.places:
-        *sums, power = found[place.path[0].key]
+        *sums, power = found[place.name]
         for parts, one in zip((chi2, expected), sums, strict=True):
             parts.append(one if place.shape else jnp.sum(one)[None])
         order.append(np.full(place.size, power))

@@ -72,7 +72,10 @@ def test_inputs(fourbar, recording, inputs, expected):
         ({"dt": 0.0}, "dt: expected a positive time step in seconds; found 0.0"),
         ({"dt": 0.99}, "expected at least three steps of dt = 0.99 s; found 0.99 s"),
         ({"window": 1}, "window: expected an integer of at least 2 time steps, or None; found 1"),
-        ({"window": 5}, "window: a fixed-lag smoother needs all sizes of noise; those of 'disturbance' are missing"),
+        (
+            {"window": 5},
+            "window: a fixed-lag smoother needs all sizes of noise; those of 'disturbance.power' are missing",
+        ),
         ({"start": {"x_P9": 1.0}}, "start: there is no coordinate 'x_P9'"),
         ({"start": [{}, {}]}, "start: expected one for each of the 1 recordings; found 2"),
         ({"start_sigma": (1.0, -1.0)}, "start_sigma: expected two positive numbers"),
@@ -142,7 +145,7 @@ def test_a_run_that_does_not_converge_returns_its_best_state(fourbar):
         ({"dt": -1.0}, "dt: expected a positive time step in seconds; found -1.0"),
         ({"window": 1}, "window: expected an integer of at least 2"),
         ({"slots": 0}, "slots: expected an integer of at least 1; found 0"),
-        ({"inputs": ()}, "those of 'disturbance' are missing"),
+        ({"inputs": ()}, "those of 'disturbance.power' are missing"),
     ],
     ids=lambda x: next(iter(x)) if isinstance(x, dict) else "",
 )
