@@ -39,26 +39,33 @@ def filtered(angle: fgmbs.Signal, speed: fgmbs.Signal) -> float:
     return min(rms(np.interp(speed.t, t, each) - speed.values) for each in speeds)
 
 
+def compared(name: str) -> list[tuple[float, float, float]]:
+    """(distance of the estimate from the speed of the drive, of the best filter [rad/s], noise of stamps [s])."""
+    recording = furuta.recording(name)
+    sensors = [fgmbs.sensors.Encoder(axis, of=axis, sigma=SIGMA) for axis in AXES]
+    estimate = fgmbs.smooth(furuta.Furuta(), recording, sensors)
+    rows = []
+    for k, axis in enumerate(AXES):
+        speed = recording[f"{axis}_speed"]
+        found = rms(np.interp(speed.t, estimate.t, np.asarray(estimate.dq)[:, k]) - speed.values)
+        rows.append((found, filtered(recording[axis], speed), float(estimate.unknowns[f"{axis}.time_sigma"])))
+    return rows
+
+
 def main(
     recordings: tuple[str, ...] = ("step_4V", "sine_4V", "free_2024"), out: Path = Path("results/furuta_speeds.nc")
 ) -> None:
-    sensors = [fgmbs.sensors.Encoder(axis, of=axis, sigma=SIGMA) for axis in AXES]
-    found, best, stamps = (np.zeros((len(recordings), len(AXES))) for _ in range(3))
+    numbers = np.zeros((3, len(recordings), len(AXES)))
     print("| recording | axis | estimate [rad/s] | best filter [rad/s] | ratio | noise of stamps [µs] |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
     for i, name in enumerate(recordings):
-        recording = furuta.recording(name)
-        estimate = fgmbs.smooth(furuta.Furuta(), recording, sensors)
-        for k, axis in enumerate(AXES):
-            speed = recording[f"{axis}_speed"]
-            found[i, k] = rms(np.interp(speed.t, estimate.t, np.asarray(estimate.dq)[:, k]) - speed.values)
-            best[i, k] = filtered(recording[axis], speed)
-            stamps[i, k] = float(estimate.unknowns[f"{axis}.time_sigma"])
-            row = f"{found[i, k]:.4f} | {best[i, k]:.4f} | {found[i, k] / best[i, k]:.2f} | {1e6 * stamps[i, k]:.0f}"
-            print(f"| {name} | {axis} | {row} |")
-    variables = {"estimate": found, "filter": best}
-    data = {key: (("recording", "axis"), values, {"units": "rad/s"}) for key, values in variables.items()}
-    data["stamps"] = (("recording", "axis"), stamps, {"units": "s"})
+        for k, (axis, row) in enumerate(zip(AXES, compared(name), strict=True)):
+            numbers[:, i, k] = row
+            found, best, stamps = row
+            print(f"| {name} | {axis} | {found:.4f} | {best:.4f} | {found / best:.2f} | {1e6 * stamps:.0f} |")
+    units = {"estimate": "rad/s", "filter": "rad/s", "stamps": "s"}
+    parts = zip(units.items(), numbers, strict=True)
+    data = {key: (("recording", "axis"), values, {"units": unit}) for (key, unit), values in parts}
     results.write(xr.Dataset(data, coords={"recording": list(recordings), "axis": list(AXES)}), out)
 
 

@@ -66,7 +66,8 @@ def _groups(dataset: "xr.Dataset") -> Iterator[str]:
                 yield f"{found}: its sigma is larger than its noise"
             else:
                 yield f"{found}: the unknown force is {'larger' if ratio > 1 else 'smaller'} than its size says"
-        if sensor and white < _UNLIKELY and abs(correlation) > _CORRELATED:
+        # What a motion follows of the noise leaves neighbours that differ more: a negative correlation is no fault.
+        if sensor and white < _UNLIKELY and correlation > _CORRELATED:
             yield (
                 f"{name}: residuals are autocorrelated (correlation of neighbours {correlation:.2f}, p = "
                 f"{white:.1g}): something is missing in the model, and bands are narrower than they should be"

@@ -2,6 +2,7 @@
 
 import dfki_torque
 import furuta_friction
+import furuta_speeds
 import ibm_pendulum
 import numpy as np
 import pytest
@@ -59,3 +60,10 @@ def test_friction_is_against_the_speed_and_takes_the_energy_that_is_lost(data_di
         assert abs(mean) < 1 or np.sign(friction) == -np.sign(mean)
     energy = furuta_friction.energies(motion, window)
     assert energy["taken"] == pytest.approx(energy["lost"], rel=0.2)
+
+
+@pytest.mark.parametrize(("name", "bounds"), [("sine_4V", (1.1, 1.1)), ("step_4V", (1.45, 1.15))])
+def test_irregular_stamps_are_no_forces(data_dir, name, bounds):
+    """With default arguments speeds are nearly as good as those of the filter that is best for them, or as good."""
+    for (found, best, stamps), bound in zip(furuta_speeds.compared(name), bounds, strict=True):
+        assert found < bound * best and 1e-6 < stamps < 1e-4

@@ -54,8 +54,8 @@ def test_times_span_all_signals(recording):
 def test_a_recording_tells_what_it_holds(recording):
     assert repr(recording.shifted(0.1)).split("\n  ") == [
         "Recording of a + b",
-        "q: 4 samples [rad] from 0.1 to 0.6 s, 7.87 Hz, times irregular by 0.01 s, 1 gap of up to 0.25 s",
-        "v: 4 samples [rad/s] from 0.1 to 0.6 s, 7.87 Hz, times irregular by 0.01 s, 1 gap of up to 0.25 s",
+        "q: 4 samples [rad] from 0.1 to 0.6 s, 7.87 Hz, times irregular by 0.018 s, 1 gap of up to 0.25 s",
+        "v: 4 samples [rad/s] from 0.1 to 0.6 s, 7.87 Hz, times irregular by 0.018 s, 1 gap of up to 0.25 s",
         "u: 2 samples [V] from 0.3 to 0.7 s, 2.5 Hz",
         "all signals: shifted by 0.1 s",
     ]

@@ -109,7 +109,7 @@ class SmoothingProblem(eqx.Module):
     def _data(self, delays: Array, first: Array, behind: Array) -> StepData:
         recording, k, T = self.recording, jnp.arange(self.steps), self.steps
         pad = (k >= recording.count)[:, None]
-        weights = jnp.where(pad, 1.0, 0.0) + jnp.where(k == 0, 1.0, 0.0)[:, None] / recording.start_sigma
+        weights = pad.astype(float) + (k == 0).astype(float)[:, None] / recording.start_sigma
         parts = zip(recording.channels, delays, self.slots, self.at_steps, strict=True)
         return StepData(
             times=recording.start + recording.dt * k,
