@@ -160,14 +160,16 @@ def _unknowns(motion: SmoothedMotion) -> Contents:
         prior_std = unknown.sigma * unknown.value if unknown.log else unknown.sigma
         found, bounds = motion.unknowns[name], (unknown.lower, unknown.upper)
         away = np.log(found / unknown.value) if unknown.log else np.asarray(found) - unknown.value
-        leaves = (found, motion.unknowns_std[name], unknown.value, prior_std, *bounds, np.abs(away) / unknown.sigma)
+        std = motion.unknowns_std[name]
+        left = std / (found if unknown.log else 1.0) / unknown.sigma
+        leaves = (found, std, unknown.value, prior_std, *bounds, np.abs(away) / unknown.sigma, left)
         value, *_ = numbers = [np.ravel(leaf) for leaf in leaves]
         names += [f"{name}[{k}]" for k in range(value.size)] if value.size > 1 else [name]
         units += [_unit(motion, name, k) for k in range(value.size)]
         columns.append(np.stack(numbers))
     if not names:
         return Contents({}, {}, {})
-    value, std, prior, sigma, lower, upper, away = np.concatenate(columns, axis=1)
+    value, std, prior, sigma, lower, upper, away, left = np.concatenate(columns, axis=1)
     told = "of the unit `unknown_unit`"
     return Contents(
         {
@@ -182,6 +184,7 @@ def _unknowns(motion: SmoothedMotion) -> Contents:
                 away,
                 attributes("how far they ended from it, in its deviations", "1"),
             ),
+            "unknown_left": ("unknown", left, attributes("their standard deviations, in those that it had", "1")),
         },
         {"unknown": names, "unknown_unit": ("unknown", units)},
         {},
@@ -193,7 +196,7 @@ def _unit(motion: SmoothedMotion, name: str, row: int) -> str:
     for sensor in motion.sensors:
         if sensor.name == owner:
             # A gain is of the column's unit, which is not known, per that of the sensor.
-            known = {"delay": "s", "misalignment": "rad", "gain": "", "at": "m"}
+            known = {"delay": "s", "time_sigma": "s", "misalignment": "rad", "gain": "", "at": "m"}
             return known[key] if key in known else sensor.units[row]
     return next((_unit_of(motion.mechanism, force) for force in motion.inputs if force.name == owner), "SI")
 

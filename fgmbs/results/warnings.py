@@ -91,8 +91,7 @@ def _sensors(dataset: "xr.Dataset") -> Iterator[str]:
 
 def _unknowns(dataset: "xr.Dataset") -> Iterator[str]:
     if "unknown" in dataset.dims:
-        std, prior = dataset["unknown_std"].values, dataset["unknown_prior_std"].values
-        for name in dataset.unknown.values[std > _NOTHING_LEARNT * prior]:
+        for name in dataset.unknown.values[dataset["unknown_left"].values > _NOTHING_LEARNT]:
             yield f"{name}: the data say nothing about it; it is what was assumed before"
         away = dataset["unknown_away"].values
         for k in np.flatnonzero(away > _AWAY):

@@ -63,6 +63,7 @@ def test_groups_forces_and_calibration_have_names_and_units(estimate, dataset):
     assert dataset.unknown.values.tolist() == ["cam.bias[0]", "cam.bias[1]"]
     np.testing.assert_array_equal(dataset["unknown_value"], estimate.unknowns["cam.bias"])
     np.testing.assert_array_equal(dataset["unknown_prior_std"], [0.1, 0.1])
+    np.testing.assert_allclose(dataset["unknown_left"], np.asarray(estimate.unknowns_std["cam.bias"]) / 0.1, rtol=1e-12)
     np.testing.assert_allclose(dataset["unknown_away"], np.abs(estimate.unknowns["cam.bias"]) / 0.1, rtol=1e-12)
     assert dataset["q"].units == "m" and dataset["ddq_std"].units == "m/s²" and dataset["forces"].units == "N"
 
@@ -153,7 +154,7 @@ def test_a_number_far_from_what_was_known_is_warned_of(sound):
 
 
 def test_what_the_data_do_not_tell_is_warned_of(sound):
-    sound["unknown_std"][1] = 0.099
+    sound["unknown_left"][1] = 0.99
     sound["group_found"][3], sound["group_dof"][3] = True, 0.01
     force, bias = results.warnings(sound)
     assert bias == "cam.bias[1]: the data say nothing about it; it is what was assumed before"

@@ -90,6 +90,12 @@ def test_irregular_stamps_are_found_to_be_noise(pendulum, motion):
     assert abs(float(est.unknowns["enc.time_sigma"]) - OFF) < 4 * float(est.unknowns_std["enc.time_sigma"])
     (group, _) = est.groups
     assert group.chi2 / group.dof == pytest.approx(1.0, abs=0.15) and not est.notes
+    dataset = fgmbs.to_dataset(est)
+    k = dataset.unknown.values.tolist().index("enc.time_sigma")
+    assert dataset.unknown_unit.values[k] == "s"
+    relative = est.unknowns_std["enc.time_sigma"] / est.unknowns["enc.time_sigma"]
+    left = relative / est.priors["enc.time_sigma"].sigma  # of a positive number that of its logarithm
+    assert float(dataset["unknown_left"][k]) == pytest.approx(float(left)) and left < 0.1
     blind = estimated(pendulum, motion, encoder(time_sigma=0.0))
     assert off(est, motion) < 0.5 * off(blind, motion)
     # What it should have read is that of the estimate, whatever the residual was divided by.
