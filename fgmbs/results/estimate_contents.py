@@ -24,7 +24,8 @@ from fgmbs.results.contents import (
 
 def estimate(motion: SmoothedMotion) -> Contents:
     """Everything that an estimate tells; standard deviations are named as what they belong to, with `_std`."""
-    parts = [_motion(motion), _forces(motion), _groups(motion), _sensors(motion), _unknowns(motion), _start(motion)]
+    makers = (_motion, _forces, _groups, _sensors, _unknowns, _score_tests, _start)
+    parts = [make(motion) for make in makers]
     attrs = {
         "status": worst_text(motion.status),
         "notes": json.dumps(motion.notes, ensure_ascii=False),
@@ -187,6 +188,27 @@ def _unknowns(motion: SmoothedMotion) -> Contents:
             "unknown_left": ("unknown", left, attributes("their standard deviations, in those that it had", "1")),
         },
         {"unknown": names, "unknown_unit": ("unknown", units)},
+        {},
+    )
+
+
+def _score_tests(motion: SmoothedMotion) -> Contents:
+    tests = motion.score_tests()
+    if not tests:
+        return Contents({}, {}, {})
+    told = "of the unit `known_unit`"
+    units = []
+    for test in tests:
+        name, _, row = test.name.removesuffix("]").partition("[")
+        units.append(_unit(motion, name, int(row or 0)))
+    columns = {
+        "value": attributes("numbers of mechanism and sensors that were taken as known", told),
+        "change": attributes("change of each at which the cost would be least", told),
+        "std": attributes("standard deviation of each if it were found", told),
+    }
+    return Contents(
+        {f"known_{key}": ("known", [getattr(test, key) for test in tests], words) for key, words in columns.items()},
+        {"known": [test.name for test in tests], "known_unit": ("known", units)},
         {},
     )
 

@@ -9,7 +9,7 @@ from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.results.comparison import errors, rmse
 from fgmbs.results.dataset import to_dataset
 from fgmbs.results.summaries import aligned, mechanism_line
-from fgmbs.results.warnings import FAR, warnings
+from fgmbs.results.warnings import FAR, suspects, warnings
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -78,6 +78,9 @@ def sections(dataset: "xr.Dataset", seconds: float | None = None) -> list[Sectio
             _outliers(dataset),
         ),
         Section("Unknown numbers", ("number", "value", "±", "", "before", "±"), _unknowns(dataset)),
+        Section(
+            "Known numbers that the data contradict", ("number", "taken as", "wanted", "±", "", "σ"), _known(dataset)
+        ),
         Section("Notes", (), [(text,) for text in json.loads(dataset.attrs["notes"])]),
     ]
     return [section for section in made if section.rows]
@@ -190,6 +193,18 @@ def _unknowns(dataset: "xr.Dataset") -> list[tuple[str, ...]]:
         (str(name), f"{value:.6g}", f"{std:.2g}", str(unit), f"{prior:.4g}", f"{sigma:.2g}")
         for name, value, std, unit, prior, sigma in zip(dataset.unknown.values, *columns, strict=True)
     ]
+
+
+def _known(dataset: "xr.Dataset") -> list[tuple[str, ...]]:
+    rows = []
+    for k in suspects(dataset):
+        value, change, std = (float(dataset[f"known_{key}"][k]) for key in ("value", "change", "std"))
+        unit = str(dataset.known_unit.values[k])
+        wanted = f"{value + change:.6g}"
+        rows.append(
+            (str(dataset.known.values[k]), f"{value:.6g}", wanted, f"{std:.2g}", unit, f"{abs(change / std):.1f}")
+        )
+    return rows
 
 
 def _number(value: float, form: str) -> str:

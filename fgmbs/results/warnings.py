@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
 from fgmbs.results.contents import STATUSES
 
@@ -23,6 +24,8 @@ _NOTHING_LEARNT = 0.9
 """Standard deviation relative to that of the prior."""
 _AWAY = 4.0
 """Distance of a number from its prior, in standard deviations of that, which chance does not explain."""
+_AS_WELL = 0.9
+"""Part of the largest score that others have which would explain the data nearly as well."""
 _MANY = 0.05
 """Share of outliers that is no longer noise."""
 FAR = 5.0
@@ -33,7 +36,7 @@ UNDECIDED = 5.0
 
 def warnings(dataset: "xr.Dataset") -> list[str]:
     """Everything about an estimate that does not fit, or that the data do not tell; empty if there is nothing."""
-    parts = (_solution, _groups, _sensors, _unknowns, _bands, _start)
+    parts = (_solution, _groups, _sensors, _unknowns, _known, _bands, _start)
     return [text for part in parts for text in part(dataset)]
 
 
@@ -105,6 +108,31 @@ def _unknowns(dataset: "xr.Dataset") -> Iterator[str]:
         for side, where in (("lower", np.less_equal), ("upper", np.greater_equal)):
             for name in dataset.unknown.values[where(value, dataset[f"unknown_{side}"].values)]:
                 yield f"{name}: it ended on its {side} bound; its standard deviation does not know of that"
+
+
+def suspects(dataset: "xr.Dataset") -> np.ndarray:
+    """Which of the numbers that were taken as known the data contradict, the one of the largest score first."""
+    if "known" not in dataset.dims:
+        return np.zeros(0, int)
+    scores = np.abs(dataset["known_change"].values / dataset["known_std"].values)
+    order = np.argsort(-scores, kind="stable")
+    return order[scores[order] > special.ndtri(1 - _UNLIKELY / 2 / scores.size)]
+
+
+def _known(dataset: "xr.Dataset") -> Iterator[str]:
+    found = suspects(dataset)
+    if not found.size:
+        return
+    value, change, std = (dataset[f"known_{key}"].values for key in ("value", "change", "std"))
+    scores, first = np.abs(change / std), found[0]
+    others = [str(dataset.known.values[k]) for k in found[1:] if scores[k] > _AS_WELL * scores[first]]
+    like = f"; {' or '.join(others)} would explain that, too" if others else ""
+    unit = str(dataset.known_unit.values[first])
+    wanted = f"{value[first] + change[first]:.4g} ± {std[first]:.2g}" + f" {unit}" * (unit not in ("", "SI"))
+    yield (
+        f"{dataset.known.values[first]}: the data contradict it by {scores[first]:.3g} standard deviations: they want "
+        f"{wanted} instead of {value[first]:.4g}, all else being right{like}; correct it, or make it Unknown"
+    )
 
 
 def _bands(dataset: "xr.Dataset") -> Iterator[str]:

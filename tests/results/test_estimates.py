@@ -153,6 +153,26 @@ def test_a_number_far_from_what_was_known_is_warned_of(sound):
     )
 
 
+def test_a_number_taken_as_known_that_the_data_contradict_is_warned_of(estimate, sound):
+    tests = estimate.score_tests()
+    assert sound.known.values.tolist() == [test.name for test in tests]
+    np.testing.assert_array_equal(sound["known_change"] / sound["known_std"], [test.z for test in tests])
+    gain = sound.known.values.tolist().index("gyro.gain")
+    other = sound.known.values.tolist().index("L")
+    sound["known_std"][:], sound["known_change"][:] = 0.01, 0.0
+    sound["known_change"][gain], sound["known_change"][other] = 0.035, 0.034  # 3.5 of so many are chance
+    assert results.warnings(sound) == [] and "contradict" not in results.estimate_report(sound)
+    sound["known_change"][gain], sound["known_change"][other] = -0.05, 0.049
+    (warning,) = results.warnings(sound)
+    assert warning == (
+        "gyro.gain: the data contradict it by 5 standard deviations: they want 0.95 ± 0.01 instead of 1, all else "
+        "being right; L would explain that, too; correct it, or make it Unknown"
+    )
+    said = results.estimate_report(sound)
+    (line,) = (line for line in said.splitlines() if line.startswith("  gyro.gain"))
+    assert line.split() == ["gyro.gain", "1", "0.95", "0.01", "5.0"]
+
+
 def test_what_the_data_do_not_tell_is_warned_of(sound):
     sound["unknown_left"][1] = 0.99
     sound["group_found"][3], sound["group_dof"][3] = True, 0.01

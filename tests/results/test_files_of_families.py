@@ -111,6 +111,7 @@ def estimate(body):
         fits=(fit,),
         branches=(),
         notes=(),
+        solved=None,
     )
 
 

@@ -101,6 +101,7 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
         fits=_fits(sensors, problem.at_steps, solution, counts),
         branches=_branches(problem, np.asarray(at.margins), n),
         notes=(*notes, *at.search.notes(sizes)),
+        solved=None if solution.step_status is not None else (problem, at),
     )
 
 

@@ -19,6 +19,7 @@ from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
 from fgmbs.problems.estimation.likelihood import settled
 from fgmbs.problems.estimation.noise_sizes import SizeSearch, slope
 from fgmbs.problems.estimation.posterior import Derived, FactorRows, Survey, derived, survey, totals
+from fgmbs.problems.estimation.score_tests import Scores, scores
 from fgmbs.problems.smooth.first_guess import follow
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.solving import solve
@@ -41,6 +42,8 @@ _LEFT = 1e-12
 """Relative decrease of the cost by the last step, before which residuals and covariances were computed."""
 _PLACINGS = 5
 """Times that samples are placed anew where a delay that was found puts them between other steps."""
+_QUICK = {"xla_backend_optimization_level": 0}
+"""For a program that runs once: it is compiled in two thirds of the time."""
 
 
 class SmoothingState(eqx.Module):
@@ -291,6 +294,13 @@ def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> So
     model, data = _model_and_data(problem, at)
     values = derived(model, at.x, data, model.covariances(seen.marginals))
     return Solution(at.x, at.search.logs, at.search.covariance(), seen, values, data, _blind(at))
+
+
+@eqx.filter_jit(compiler_options=_QUICK)
+def tested(problem: SmoothingProblem, at: SmoothingState) -> Scores:
+    """The score tests of the numbers that an estimate takes as known."""
+    model, data = _model_and_data(problem, at)
+    return scores(model, at.x, data)
 
 
 def lowered_rounds(problem: SmoothingProblem) -> Iterator[Any]:

@@ -18,6 +18,8 @@ from fgmbs.inputs import AbstractInput, augmented, commands, gains_of
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.graph import moves
 from fgmbs.problems.motion import AbstractMotion
+from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.problems.smooth.rounds import SmoothingState, tested
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
@@ -70,6 +72,24 @@ class SensorFit:
     def outliers(self) -> Int[np.ndarray, " outliers"]:
         """Samples whose weight is below one half."""
         return np.flatnonzero(self.weight < 0.5)
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreTest:
+    """What the data say of a number that was taken as known: Rao's score test."""
+
+    name: str
+    value: float
+    """As it was taken."""
+    change: float
+    """By which the cost would be least if it were found, too, by one linearization …"""
+    std: float
+    """… and the standard deviation of what would be found, all other known numbers being right."""
+
+    @property
+    def z(self) -> float:
+        """A standard normal number if the value is right; half its square is what the cost would fall by."""
+        return self.change / self.std
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +157,8 @@ class SmoothedMotion(AbstractMotion):
     """Starts that were tried, the best first; none where the start was given."""
     notes: tuple[str, ...] = eqx.field(static=True)
     """What was dropped, assumed or found on the way, in words."""
+    solved: tuple[SmoothingProblem, SmoothingState] | None
+    """The problem, and where its iteration ended; None of a fixed-lag smoother."""
 
     @property
     def priors(self) -> dict[str, Unknown]:
@@ -202,6 +224,22 @@ class SmoothedMotion(AbstractMotion):
         shared = self.mechanism, self.inputs, self.free, self.unknowns
         rows = (self.t, self.q, self.dq, self.forces, self.commands, self.tangents, self.local_covariance)
         return by_step(partial(_joint_forces, *shared), *rows)[0]
+
+    def score_tests(self) -> tuple[ScoreTest, ...]:
+        """Of all numbers of mechanism and sensors that were taken as known, those that the data can tell: what these
+        would change them to; none of a fixed-lag smoother, nor of an estimate that did not converge."""
+        if self.solved is None or self.status != Status.converged:
+            return ()
+        found = tested(*self.solved)
+        columns = (np.asarray(column).tolist() for column in (found.value, found.change, found.std))
+        # The motion that is most likely beside a gain follows the noise the more, the larger that is: of all motions
+        # together, whose determinant falls with it, a smaller one is most likely. By other numbers that hardly changes.
+        followed = {f"{group.name}.gain": group.count - group.dof for group in self.groups if group.kind == "sensor"}
+        return tuple(
+            ScoreTest(name, value, change - std**2 * (followed[name] / value if name in followed else 0.0), std)
+            for name, value, change, std in zip(found.names, *columns, strict=True)
+            if np.isfinite(std)
+        )
 
     def report(self) -> str:
         """How the estimate went and how sure it is, in words and numbers."""

@@ -163,6 +163,18 @@ def test_sums_of_squares_of_residuals_have_their_expectation(estimates):
     assert np.all((square > low) & (square < high))
 
 
+def test_scores_of_right_numbers_are_standard_normal(estimates):
+    z = np.array([[test.z for test in est.score_tests()] for est in estimates])
+    names = [test.name for test in estimates[0].score_tests()]
+    assert {"gyro.gain", "camera.at[0]", "camera.delay", "gyro.misalignment[2]"} <= set(names)
+    low, high = chi2.ppf([0.0005, 0.9995], SEEDS)
+    squares = np.sum(z**2, axis=0)
+    off = squares > high
+    assert not off.any(), {name: squares[k] / SEEDS for k, name in enumerate(names) if off[k]}
+    # By how much a sensor is turned little tells but what is known of the start, which is right here.
+    assert all("misalignment" in name for name, square in zip(names, squares, strict=True) if square < low)
+
+
 def test_the_start_is_found(case):
     # The prior of the start stands where the search began; it shall say nothing.
     wide = {"start_sigma": (100.0, 100.0)}
