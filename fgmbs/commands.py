@@ -60,6 +60,7 @@ def simulate(experiment: Experiment) -> None:
         failure, simulation = error, error.result
 
     dataset = results.to_dataset(simulation, config=experiment.model_dump())
+    dataset = results.with_sensitivity(dataset, simulation)
     if truth is not None:
         dataset = results.with_truth(dataset, truth)
     _finish(dataset, simulation_summary(dataset, clock.seconds_per_step), experiment, failure)

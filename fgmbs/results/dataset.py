@@ -33,6 +33,9 @@ from fgmbs.results.estimate_contents import estimate
 if TYPE_CHECKING:
     import xarray as xr
 
+_LONG = 20_000
+"""Steps up to which the growth of small changes is followed without being asked for."""
+
 
 def to_dataset(
     result: Simulation | DrivenMotion | SmoothedMotion, config: Mapping[str, Any] | None = None
@@ -61,6 +64,19 @@ def to_dataset(
         },
         attrs=attrs,
     )
+
+
+def with_sensitivity(dataset: "xr.Dataset", simulation: Simulation) -> "xr.Dataset":
+    """The dataset of a simulation with `sensitivity`, how small changes of its start grow; as it is where that is a
+    batch, was not found as a whole, or is long."""
+    if simulation.t.ndim != 1 or simulation.t.size > _LONG or not np.isfinite(simulation.q).all():
+        return dataset
+    try:
+        growth = np.asarray(simulation.sensitivity())
+    except AssemblyError:  # it cannot be assembled as drawn, only from where this motion started
+        return dataset
+    about = attributes("how much a small displacement of the start has grown, coordinates by their sizes", "1")
+    return dataset.assign(sensitivity=("step", growth, about))
 
 
 def _motion(result: Simulation | DrivenMotion, step: tuple[str, ...]) -> Contents:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+UNDETERMINED = 1e6
+"""Growth of a small change from which on a motion is not determined by a start that is known as well as any is."""
+
+
 def simulation_summary(dataset: "xr.Dataset", seconds_per_step: float | None = None) -> str:
     """How a simulation went, in a few lines."""
     dt = float(dataset.t[1] - dataset.t[0]) if dataset.sizes["step"] > 1 else float("nan")
@@ -28,6 +32,7 @@ def simulation_summary(dataset: "xr.Dataset", seconds_per_step: float | None = N
         ("iterations", f"{iterations.mean():.2f} per step, at most {iterations.max()}"),
         ("max |Phi|", f"{float(dataset['constraint_norm'].max()):.2e}"),
         *_rank_margin_lines(dataset),
+        *_sensitivity_lines(dataset),
     ]
     if not dataset.attrs["driven"]:  # else the motor's work is missing from the balance
         relative = f" ({drift / largest:.2e} of the largest kinetic energy)" if largest > 0 else ""
@@ -50,6 +55,19 @@ def _rank_margin_lines(dataset: "xr.Dataset") -> list[tuple[str, str]]:
     if margins[least] < SINGULAR:
         said = f"nearly singular {where}, where {dependent} depend on each other and motions meet"
         lines.append(("warning", f"{said}: what follows is sensitive to the smallest changes"))
+    return lines
+
+
+def _sensitivity_lines(dataset: "xr.Dataset") -> list[tuple[str, str]]:
+    """How small changes of the start have grown."""
+    if "sensitivity" not in dataset:
+        return []
+    end = float(dataset["sensitivity"][-1])
+    lines = [("sensitivity", f"a small displacement of the start is {end:.2g} times as large at the end")]
+    if end > UNDETERMINED:
+        beyond = float(dataset.t[int(np.argmax(dataset["sensitivity"].values > UNDETERMINED))])
+        said = f"the motion is unstable or chaotic: a start known to a millionth says nothing from t = {beyond:g} s on"
+        lines.append(("warning", f"{said}, and errors of integration grow as much"))
     return lines
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.dynamics import acceleration, energy, nonconservative_power, reactions
-from fgmbs.errors import SolveError
+from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.kinematics.singular import SINGULAR, rank_margins
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.motion import AbstractMotion
+from fgmbs.problems.simulation.sensitivity import growth_of_changes
 from fgmbs.status import Status
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
@@ -68,6 +69,20 @@ class Simulation(AbstractMotion):
             SolveError: Names the members of a batch, the step and time of the first failure, and what to try.
         """
         refuse_failed(self, self.step_status)
+
+    def sensitivity(self) -> Float[Array, " steps"]:
+        """By which factor a small displacement of the start has grown at every step, the worst one; coordinates count
+        by their sizes. Of a single motion; one that grows by 1e6 and more is unstable or chaotic, and a start that is
+        known to a millionth does not determine its end.
+
+        Raises:
+            ArgumentError: It is a batch, or has steps that were not found.
+            AssemblyError: The mechanism cannot be assembled as drawn.
+        """
+        if self.t.ndim != 1 or not np.isfinite(self.q).all():
+            found = "a batch" if self.t.ndim != 1 else "steps that were not found"
+            raise ArgumentError(f"sensitivity: expected a single motion that was found as a whole; found {found}")
+        return jax.device_put(growth_of_changes(self.mechanism, self.t, self.q, self.dq))
 
 
 def refuse_failed(result: Any, step_status: Status) -> None:
