@@ -82,14 +82,18 @@ def _groups(dataset: "xr.Dataset") -> Iterator[str]:
 def _sensors(dataset: "xr.Dataset") -> Iterator[str]:
     for name, key in zip(dataset.sensor.values, dataset.sensor_key.values, strict=True):
         weight, normalized = dataset[f"{key}.weight"].values, dataset[f"{key}.normalized"].values
-        share = float(np.mean(weight < 0.5)) if weight.size else 0.0
-        far = int(np.sum(np.nanmax(np.abs(normalized), axis=1, initial=0.0) > FAR))
+        share, far = float(np.mean(weight < 0.5)) if weight.size else 0.0, _far(normalized)
         if weight.size == 0:
             yield f"{name}: it has no sample in the time that is estimated"
         elif share > _MANY:
             yield f"{name}: {share:.0%} of its samples are outliers: its unit, sign, place or clock may be wrong"
         elif far and not dataset[f"{key}.measured"].attrs["robust"]:
             yield f"{name}: {far} samples are farther than {FAR:g} σ; a robust loss would keep them from pulling"
+
+
+def _far(normalized: np.ndarray) -> int:
+    """Samples that normal noise does not reach."""
+    return int(np.sum(np.nanmax(np.abs(normalized), axis=1, initial=0.0) > FAR))
 
 
 def _unknowns(dataset: "xr.Dataset") -> Iterator[str]:
@@ -127,6 +131,10 @@ def _known(dataset: "xr.Dataset") -> Iterator[str]:
     scores, first = np.abs(change / std), found[0]
     others = [str(dataset.known.values[k]) for k in found[1:] if scores[k] > _AS_WELL * scores[first]]
     like = f"; {' or '.join(others)} would explain that, too" if others else ""
+    like += "; samples that are far off may be the cause" * any(
+        _far(dataset[f"{key}.normalized"].values) and not dataset[f"{key}.measured"].attrs["robust"]
+        for key in dataset.sensor_key.values
+    )
     unit = str(dataset.known_unit.values[first])
     wanted = f"{value[first] + change[first]:.4g} ± {std[first]:.2g}" + f" {unit}" * (unit not in ("", "SI"))
     yield (

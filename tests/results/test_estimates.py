@@ -168,6 +168,9 @@ def test_a_number_taken_as_known_that_the_data_contradict_is_warned_of(estimate,
         "gyro.gain: the data contradict it by 5 standard deviations: they want 0.95 ± 0.01 instead of 1, all else "
         "being right; L would explain that, too; correct it, or make it Unknown"
     )
+    far = sound.copy(deep=True)
+    far["cam.normalized"][3, 0] = -7.0
+    assert "; samples that are far off may be the cause; correct it" in results.warnings(far)[1]
     said = results.estimate_report(sound)
     (line,) = (line for line in said.splitlines() if line.startswith("  gyro.gain"))
     assert line.split() == ["gyro.gain", "1", "0.95", "0.01", "5.0"]
