@@ -51,19 +51,9 @@ accelerometer = partial(Accelerometer, "acc", body="coupler", axes=("x", "y"), s
 
 RIGS = {
     "pendulum": Rig("pendulum", "x_tip", 0.05, (0.02, 0.2), (Encoder("enc", body="rod", sigma=2e-3),)),
-    "four-bar": Rig(
-        "fourbar_crank_angle",
-        "theta",
-        0.5,
-        (0.05, 0.3),
-        (gyroscope(), CRANK),
-    ),
+    "four-bar": Rig("fourbar_crank_angle", "theta", 0.5, (0.05, 0.3), (gyroscope(), CRANK)),
     "four-bar, hardly pushed": Rig(
-        "fourbar_crank_angle",
-        "theta",
-        0.005,
-        (0.05, 0.3),
-        (CRANK, accelerometer(at=(0.5, 0.0))),
+        "fourbar_crank_angle", "theta", 0.005, (0.05, 0.3), (CRANK, accelerometer(at=(0.5, 0.0)))
     ),
     "slider-crank": Rig(
         "slider_crank",

@@ -186,6 +186,12 @@ class Free(eqx.Module):
         """What the places are called."""
         return tuple(place.name for place in self.places)
 
+    @property
+    def number_names(self) -> tuple[str, ...]:
+        """What each number of θ is called: as its place, with its row where that has several."""
+        places = [(place.name, place.size) for place in self.places]
+        return tuple(name if size == 1 else f"{name}[{k}]" for name, size in places for k in range(size))
+
     def priors(self) -> dict[str, Unknown]:
         """What is known of each place before, by name."""
         sides = (self.values(side) for side in (self.value, self.lower, self.upper))

@@ -190,7 +190,7 @@ class TimeGraph(eqx.Module):
         residuals, tangents = [], self.tangents(x)
         for factor, r, jacobian in self._evaluate(x, _linearization, tangents):
             residuals.append(r)
-            parts = _reweight(factor, (r, *self._dense(factor, r, jacobian)))
+            parts = reweighted(factor, (r, *self._dense(factor, r, jacobian)))
             rows[factor.scope].append(parts)
             if factor.loss is not None:
                 robust += jnp.sum(_cost(r, factor)) - 0.5 * jnp.sum(parts[0] ** 2)
@@ -456,8 +456,8 @@ def _cost(r: Float[Array, "*places rows"], factor: Factor) -> Float[Array, "*pla
     return 0.5 * jnp.sum(s if factor.loss is None else factor.loss.rho(s), axis=-1)
 
 
-def _reweight(factor: Factor, parts: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Rows of a robust factor, scaled by √ρ'."""
+def reweighted(factor: Factor, parts: tuple[Array, ...]) -> tuple[Array, ...]:
+    """(Whitened residual, its derivatives …) of a factor; the rows of a robust one scaled by √ρ'."""
     if factor.loss is None:
         return parts
     weight = jnp.sqrt(factor.loss.weight(factor.squares(parts[0])))

@@ -69,11 +69,11 @@ def to_dataset(
 def with_sensitivity(dataset: "xr.Dataset", simulation: Simulation) -> "xr.Dataset":
     """The dataset of a simulation with `sensitivity`, how small changes of its start grow; as it is where that is a
     batch, was not found as a whole, or is long."""
-    if simulation.t.ndim != 1 or simulation.t.size > _LONG or not np.isfinite(simulation.q).all():
+    if simulation.t.shape[-1] > _LONG:
         return dataset
     try:
         growth = np.asarray(simulation.sensitivity())
-    except AssemblyError:  # it cannot be assembled as drawn, only from where this motion started
+    except (ArgumentError, AssemblyError):  # or it cannot be assembled as drawn, only from where this motion started
         return dataset
     about = attributes("how much a small displacement of the start has grown, coordinates by their sizes", "1")
     return dataset.assign(sensitivity=("step", growth, about))

@@ -9,11 +9,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.factors.base import Factor
-from fgmbs.graph.time_graph import Look, Unknowns, over_time
+from fgmbs.graph.time_graph import Look, Unknowns, over_time, reweighted
 from fgmbs.linear import METHODS, LeastSquares
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
-from fgmbs.sensors.base import AbstractSensor, attribute
+from fgmbs.problems.estimation.unknowns import name_of
+from fgmbs.sensors.base import AbstractSensor
 from fgmbs.unknowns import Free, Path, Place
 
 _CHANNEL = frozenset({"sigma", "resolution", "time_sigma", "delay", "loss"})
@@ -45,17 +46,16 @@ def scores(model: EstimationModel, x: Unknowns, data: StepData) -> Scores:
     fall by. Of sensors bias, gain, misalignment and delay are tested, too, where they were not given.
     """
     sensors = tuple(map(_calibrated, model.sensors))
-    free, known = _every_number(model.free, model.mechanism.bare(), {sensor.name: sensor for sensor in sensors})
+    free = _every_number(model.free, model.mechanism.bare(), {sensor.name: sensor for sensor in sensors})
+    p, values = model.free.size, free.value[model.free.size :]
     model = eqx.tree_at(lambda model: (model.sensors, model.free), model, (sensors, free))
-    p, total = x.globals.shape[0], sum(place.size for place in known)
-    values = free.value[p:]
     x = Unknowns(x.steps, jnp.concatenate([x.globals, values]))
     graph = model.graph(x, data)
     look = graph.look(x)
     late = [k for k, sensor in enumerate(sensors) if f"{sensor.name}.delay" not in free.names]
     system = _with_columns(look.system, *_delays(model, x, data, graph.factors, look, late))
 
-    undamped = graph.zeros(x).steps, jnp.zeros(p + total + len(late))
+    undamped = graph.zeros(x).steps, jnp.zeros(free.size + len(late))
     U, u = METHODS["sqrt"](system, *undamped).factor.of_globals()
     U, u = U[p:, p:], u[p:]
     values = jnp.concatenate([values, model.delays[np.asarray(late, int)]])
@@ -65,12 +65,8 @@ def scores(model: EstimationModel, x: Unknowns, data: StepData) -> Scores:
     size = jnp.where(values == 0, jnp.max(jnp.abs(values), initial=1.0), jnp.abs(values))
     told = (information > _FOLLOWED * effect) & (effect * size**2 > _EFFECT**2)
     information = jnp.where(told, information, 1.0)
-    names = [(place.name, place.size) for place in known]
     return Scores(
-        (
-            *(name if size == 1 else f"{name}[{k}]" for name, size in names for k in range(size)),
-            *(f"{sensors[k].name}.delay" for k in late),
-        ),
+        (*free.number_names[p:], *(f"{sensors[k].name}.delay" for k in late)),
         values,
         jnp.where(told, U.T @ u / information, 0.0),
         jnp.where(told, 1 / jnp.sqrt(information), jnp.inf),
@@ -86,31 +82,23 @@ def _calibrated(sensor: AbstractSensor) -> AbstractSensor:
     return eqx.tree_at(lambda s: s.channel.calibration, sensor, perfect | sensor.channel.calibration)
 
 
-def _every_number(
-    free: Free, mechanism: AbstractMechanism, sensors: dict[str, AbstractSensor]
-) -> tuple[Free, Sequence[Place]]:
-    """(θ with all known numbers of mechanism and sensors behind it, without a prior; which these are)."""
+def _every_number(free: Free, mechanism: AbstractMechanism, sensors: dict[str, AbstractSensor]) -> Free:
+    """θ with all known numbers of mechanism and sensors behind it, without a prior."""
     taken = {place.path for place in free.places}
     leaves, _ = jax.tree_util.tree_flatten_with_path((mechanism, sensors))
-
-    def name(path: Path) -> str:
-        if path[0].idx == 0:
-            return mechanism.parameter_name(path[1:])
-        return f"{path[1].key}.{attribute(path)}"
 
     def is_read(path: Path) -> bool:
         return path[0].idx == 0 or not _CHANNEL & {jax.tree_util.keystr((part,), simple=True) for part in path}
 
     found = [
-        (Place(path, name(path), leaf.shape, log=False, bounded=False), leaf)
+        (Place(path, name_of(mechanism, path), leaf.shape, log=False, bounded=False), leaf)
         for path, leaf in leaves
         if eqx.is_inexact_array(leaf) and path not in taken and is_read(path)
     ]
-    known = [place for place, _ in found]
     values = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(leaf) for _, leaf in found)])
     endless = jnp.full(values.shape, jnp.inf)
     numbers = (free.value, values), (free.sigma, endless), (free.lower, -endless), (free.upper, endless)
-    return Free((*free.places, *known), *map(jnp.concatenate, numbers)), known
+    return Free((*free.places, *(place for place, _ in found)), *map(jnp.concatenate, numbers))
 
 
 def _delays(
@@ -135,12 +123,8 @@ def _delays(
                 )
                 slots = r.shape[-1] // sensor.rows
                 rows = factor.weights * jnp.tile(rate / sensor.noise_sigma(), slots)
-                rows = rows[T - r.shape[0] :]
-                if factor.loss is not None:
-                    weight = jnp.sqrt(factor.loss.weight(factor.squares(r)))
-                    rows = rows * jnp.repeat(weight, r.shape[-1] // weight.shape[-1], axis=-1)
-                column = column.at[..., late.index(k - SENSORS)].set(-rows)
-            columns[factor.scope].append(column)
+                column = column.at[..., late.index(k - SENSORS)].set(-rows[T - r.shape[0] :])
+            columns[factor.scope].append(reweighted(factor, (r, column))[1])
         return tuple(jnp.concatenate(column, axis=1) for column in columns.values())
 
     residuals = [None if f.scope == "global" else r for f, r in zip(factors, look.residuals, strict=True)]

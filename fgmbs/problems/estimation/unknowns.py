@@ -35,16 +35,18 @@ def freed_model(
             where = place if isinstance(part, AbstractMechanism) else f"{part.name}.{place}"
             raise ArgumentError(f"unknown {where!r}: expected the place of a number; found one of structure")
 
-    def name(path: Path) -> str:
-        of_mechanism = path[0].idx == 0
-        return mechanism.parameter_name(path[1:]) if of_mechanism else f"{path[1].key}.{attribute(path)}"
-
-    (mechanism, shared), free = freed((mechanism, {part.name: part for part in (*sensors, *inputs)}), name)
+    parts = mechanism, {part.name: part for part in (*sensors, *inputs)}
+    (mechanism, shared), free = freed(parts, lambda path: name_of(mechanism, path))
     for k, twice in enumerate(free.names):
         if twice in free.names[:k]:
             raise ArgumentError(f"unknowns: expected different names; found {twice!r} twice; rename the sensor")
     sensors, inputs = (tuple(shared[part.name] for part in parts) for parts in (sensors, inputs))
     return mechanism, sensors, inputs, free
+
+
+def name_of(mechanism: AbstractMechanism, path: Path) -> str:
+    """What the number at a path in (mechanism, sensors and inputs by name) is called."""
+    return mechanism.parameter_name(path[1:]) if path[0].idx == 0 else f"{path[1].key}.{attribute(path)}"
 
 
 def _static(part: Any) -> Iterator[str]:
@@ -88,8 +90,7 @@ def checked_findable(
         ArgumentError: One that changes no residual, or some of which only a combination does, without a prior.
     """
     sigma = np.asarray(free.sigma)
-    sizes = [(place.name, place.size) for place in free.places]
-    names = [name if size == 1 else f"{name}[{k}]" for name, size in sizes for k in range(size)]
+    names = free.number_names
     scale = np.where(np.isfinite(sigma), sigma, np.maximum(np.abs(np.asarray(theta)), 1.0))
     without = np.asarray(influence) * scale < _NOTHING
     if without.any():
