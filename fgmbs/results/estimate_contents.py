@@ -226,21 +226,16 @@ def _unit(motion: SmoothedMotion, name: str, row: int) -> str:
 def _start(motion: SmoothedMotion) -> Contents:
     if not motion.branches:
         return Contents({}, {}, {})
-    cost = [branch.cost for branch in motion.branches]
+    told = {
+        "recording": ("number of the recording of each start", "1"),
+        "given": ("whether each start is the one that was given", "1"),
+        "cost": ("how much more the first samples cost from each start than from the best", "1"),
+        "weight": ("probability of the motion from each start among those that were solved", "1"),
+    }
+    columns = {
+        f"start_{key}": ("start", [getattr(branch, key) for branch in motion.branches], attributes(*words))
+        for key, words in told.items()
+    }
     places = np.array([branch.q for branch in motion.branches])
-    return Contents(
-        {
-            "start_cost": (
-                "start",
-                cost,
-                attributes("how much more the first samples cost from each start than from the best", "1"),
-            ),
-            "start_q": (
-                ("start", "coordinate"),
-                places,
-                attributes("coordinates of each start", all_of(motion.mechanism.coordinate_units)),
-            ),
-        },
-        {},
-        {},
-    )
+    words = attributes("coordinates of each start", all_of(motion.mechanism.coordinate_units))
+    return Contents(columns | {"start_q": (("start", "coordinate"), places, words)}, {}, {})

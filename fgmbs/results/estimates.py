@@ -9,7 +9,7 @@ from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.results.comparison import errors, rmse
 from fgmbs.results.dataset import to_dataset
 from fgmbs.results.summaries import aligned, mechanism_line
-from fgmbs.results.warnings import FAR, suspects, warnings
+from fgmbs.results.warnings import FAR, start_place, starts_of, suspects, warnings
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -99,8 +99,7 @@ def _overview(dataset: "xr.Dataset", seconds: float | None) -> list[tuple[str, s
     ]
     if np.isfinite(dataset["log_likelihood"]):
         lines.append(("likelihood", f"{float(dataset['log_likelihood']):.6g}, its logarithm"))
-    if dataset.sizes.get("start", 0) > 1:
-        lines.append(("start", _start(dataset)))
+    lines += _starts(dataset)
     if any(f"truth_{name}" in dataset for name in ("q", "forces")):
         lines += [(f"RMSE {key}", f"{value:.3e}") for key, value in rmse(dataset).items()]
         lines.append(("within ±2σ", _coverage(dataset)))
@@ -109,15 +108,22 @@ def _overview(dataset: "xr.Dataset", seconds: float | None) -> list[tuple[str, s
     return lines
 
 
-def _start(dataset: "xr.Dataset") -> str:
-    """How many starts there were, and how far behind the second best is."""
-    best, second = dataset["start_cost"].values[:2]
-    places = zip(dataset.coordinate.values[:6], dataset["start_q"].values[1], strict=False)
-    text = f"the best of {dataset.sizes['start']} that were followed"
-    odds = np.exp(min(second - best, 700.0))
-    times = f"{odds:.3g}" if odds < _CERTAIN else "more than a million"
-    where = ", ".join(f"{name} = {value:.3g}" for name, value in places)
-    return f"{text}; the next, at {where}, costs {second - best:.4g} more: {times} times less likely"
+def _starts(dataset: "xr.Dataset") -> list[tuple[str, str]]:
+    """Of each recording, how many starts were compared, and how far behind the next is."""
+    lines, several = [], int(dataset.recording.max()) > 0
+    for number, rows in starts_of(dataset):
+        if len(rows) < 2:
+            continue
+        cost, weight, given = (dataset[f"start_{key}"].values[rows] for key in ("cost", "weight", "given"))
+        which = f"the {'one that was given' if given[0] else 'best'} of {len(rows)} that were compared"
+        where = start_place(dataset, rows[1], rows[0])
+        odds = np.exp(np.clip(cost[1] - cost[0], 0.0, 700.0))
+        less = f"{odds:.3g}" if odds < _CERTAIN else "more than a million"
+        text = f"{which}; from the next, at {where}, the first samples are {less} times less likely"
+        if np.isfinite(weight[1]):
+            text = f"{which}; the motion from {where} has a probability of {weight[1]:.2g}"
+        lines.append((f"start {number}" if several else "start", text))
+    return lines
 
 
 def _coverage(dataset: "xr.Dataset") -> str:

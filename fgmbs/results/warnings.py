@@ -31,7 +31,10 @@ _MANY = 0.05
 FAR = 5.0
 """Normalized residual that normal noise does not reach."""
 UNDECIDED = 5.0
-"""Difference of costs below which two starts cannot be told apart."""
+"""Difference of costs, or of logarithms of probabilities, below which two starts cannot be told apart."""
+_APART, _COORDINATES = 0.1, 4
+"""Coordinates that tell where another start is: by how much they differ, relative to the most different one, and how
+many at most."""
 
 
 def warnings(dataset: "xr.Dataset") -> list[str]:
@@ -175,10 +178,34 @@ def _of_its_kind(largest: np.ndarray, units: np.ndarray) -> np.ndarray:
 
 
 def _start(dataset: "xr.Dataset") -> Iterator[str]:
-    if dataset.sizes.get("start", 0) > 1:
-        difference = float(dataset["start_cost"][1] - dataset["start_cost"][0])
-        if 0 <= difference < UNDECIDED:
+    for number, rows in starts_of(dataset):
+        cost, weight, given = (dataset[f"start_{key}"].values[rows] for key in ("cost", "weight", "given"))
+        many = f" of recording {number}" * (int(dataset.recording.max()) > 0)
+        if given[1:].any() and not given[0]:
             yield (
-                f"start: the data hardly tell it from another one, {np.exp(difference):.2g} times less likely; say "
-                "start=… or add a sensor"
+                f"start{many}: it is not the one that was given: from there, the data are less likely by far; say "
+                "start_sigma=… if it is known"
             )
+        # One that is not solved is told from the motion by the first samples alone.
+        solved = np.isfinite(weight)
+        close = np.where(solved, weight > np.exp(-UNDECIDED), cost < np.min(cost) + UNDECIDED)
+        for k in np.flatnonzero(close[1:]) + 1:
+            likely = f"with a probability of {weight[k]:.2g}, " if solved[k] else ""
+            yield (
+                f"start{many}: the data hardly tell the motion from another one, {likely}which begins at "
+                f"{start_place(dataset, rows[k], rows[0])}; say start=… or add a sensor"
+            )
+
+
+def starts_of(dataset: "xr.Dataset") -> list[tuple[int, np.ndarray]]:
+    """(number of a recording, rows of its starts) where several were compared."""
+    recording = dataset["start_recording"].values if "start" in dataset.dims else np.zeros(0, int)
+    return [(int(number), np.flatnonzero(recording == number)) for number in np.unique(recording)]
+
+
+def start_place(dataset: "xr.Dataset", one: int | np.integer, other: int | np.integer) -> str:
+    """Coordinates of a start by which it differs from another one, the most different first."""
+    q, units = dataset["start_q"].values, dataset.unit.values
+    apart = np.abs(q[one] - q[other]) / _of_its_kind(np.max(np.abs(dataset["q"].values), axis=0), units)
+    order = [k for k in np.argsort(-apart, kind="stable") if apart[k] > _APART * apart.max()][:_COORDINATES]
+    return ", ".join(f"{dataset.coordinate.values[k]} = {q[one, k]:.3g}" for k in order)

@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 from fgmbs import results
+from fgmbs.problems.smooth.smoothed_motion import Branch
 from fgmbs.sensors import Gyroscope, Position
 from fgmbs.status import Status
 
@@ -42,7 +43,7 @@ def test_every_array_of_the_estimate_is_there(estimate, dataset):
     np.testing.assert_array_equal(dataset["cost_history"], estimate.cost_history)
     assert json.loads(dataset.attrs["notes"]) == list(estimate.notes)
     assert dataset["status"] == results.STATUSES.index("converged")
-    assert "step_status" not in dataset and "commands" not in dataset and "start_cost" not in dataset
+    assert "step_status" not in dataset and "commands" not in dataset
 
 
 def test_sensors_have_samples_and_rows_of_their_own(estimate, dataset):
@@ -200,21 +201,45 @@ def test_a_solve_that_failed_and_lost_steps_are_warned_of(sound):
     assert warnings[1] == "57 of 61 steps are no numbers, the first at t = 0.02 s"
 
 
-@pytest.mark.parametrize("more, warned", [(1.5, True), (30.0, False)])
-def test_the_next_best_start_is_reported(sound, more, warned):
-    two = sound.assign(
-        start_cost=("start", [10.0, 10.0 + more]), start_q=(("start", "coordinate"), [[0.7, -0.7], [0.6, 0.8]])
+_FIRST, _OTHER = (0.7, -0.7), (0.6, 0.8)
+
+
+@pytest.mark.parametrize(
+    "other, said, warned",
+    [
+        (Branch(0, _OTHER, 1.5, np.nan, False), "the first samples are 4.48 times less likely", "from another one, which"),
+        (Branch(0, _OTHER, 30.0, np.nan, False), "the first samples are more than a million times less likely", None),
+        (Branch(0, _OTHER, 9.0, 0.31, False), "has a probability of 0.31", "one, with a probability of 0.31, which"),
+        (Branch(0, _OTHER, 9.0, 1e-4, False), "has a probability of 0.0001", None),
+    ],
+)
+@pytest.mark.parametrize("given", [True, False])
+def test_the_next_best_start_is_reported(estimate, other, said, warned, given):
+    first = Branch(0, _FIRST, 0.0, 1 - other.weight, given)
+    dataset = results.to_dataset(dataclasses.replace(estimate, branches=(first, other)))
+    report = results.estimate_report(dataset)
+    assert f"the {'one that was given' if given else 'best'} of 2 that were compared; " in report and said in report
+    assert "y_tip = 0.8" in report  # the other coordinate is nearly the same
+    warnings = [warning for warning in results.warnings(dataset) if warning.startswith("start")]
+    assert len(warnings) == (warned is not None) and all(warned in warning for warning in warnings)
+
+
+def test_a_given_start_that_the_data_refute_is_warned_of(estimate):
+    branches = Branch(0, _FIRST, 0.0, 1.0, False), Branch(0, _OTHER, 300.0, 0.0, True)
+    found = results.warnings(results.to_dataset(dataclasses.replace(estimate, branches=branches)))
+    assert [text for text in found if text.startswith("start: it is not the one that was given")]
+
+
+def test_starts_belong_to_their_recordings(estimate):
+    branches = (
+        Branch(0, _FIRST, 0.0, np.nan, False),
+        Branch(1, _FIRST, 0.0, 0.6, False),
+        Branch(1, _OTHER, 1.0, 0.4, False),
     )
-    said = results.estimate_report(two)
-    times = f"{np.exp(1.5):.3g}" if warned else "more than a million"
-    line = (
-        f"the best of 2 that were followed; the next, at x_tip = 0.6, y_tip = 0.8, costs {more:g} more: {times} times"
-    )
-    assert line in said
-    assert (
-        any("the data hardly tell it from another one, 4.5 times" in warning for warning in results.warnings(two))
-        == warned
-    )
+    half = dataclasses.replace(estimate, branches=branches, recording=(jnp.arange(estimate.t.size) > 30).astype(int))
+    found = results.warnings(results.to_dataset(half))
+    assert [text for text in found if text.startswith("start of recording 1: the data hardly tell")]
+    assert not [text for text in found if text.startswith("start of recording 0")]
 
 
 def test_steps_that_were_solved_one_by_one_are_counted(estimate, sound):

@@ -18,43 +18,48 @@ from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Coordinates, Scalar
 
 _GUESSES = 64
-_CANDIDATES = 8
+CANDIDATES = 8
+"""Starts that are compared."""
 _CORRECTIONS, _DAMPING = 60, 1e-3
 """Newton steps that lead a guess onto the constraints, at most, and the first damping of them."""
 _FIRST_STEPS, _LONGER = 50, 4
 """Steps that are to decide where the motion began, and how many times more where they do not."""
-_DECIDED = 20.0
+DECIDED = 20.0
 """Difference of costs that decides: the likelihoods differ by its exponential."""
 _POSINGS = 25
 """Times that a candidate is led nearer to its first sample; each begins in coordinates of its own."""
-_SAME = 1e-2
+SAME = 1e-2
 """Distance, relative to the coordinates, below which two starts have led to the same motion …"""
 _ALIKE = 1e-6
 """… and difference of costs, relative to them, below which motions that differ by whole turns are the same."""
 
 
-def candidate_poses(mechanism: AbstractMechanism) -> list[Coordinates]:
-    """Assembled configurations far from each other, the one as drawn first."""
-    try:
-        first = assemble(mechanism)
-    except AssemblyError:
-        first = None
-    reach = np.asarray(mechanism.reach)
-    throws = np.random.default_rng(0).uniform(-1.0, 1.0, (_GUESSES, mechanism.nv)) * reach
-    poses, closed = _close(mechanism, jnp.asarray(throws, mechanism.reference.dtype))
-    poses = poses[np.asarray(closed)]
-    if first is None and len(poses) == 0:
+def candidate_poses(
+    mechanism: AbstractMechanism, first: Coordinates | None = None
+) -> tuple[Float[Array, "candidates n"], Bool[Array, " candidates"]]:
+    """Assembled configurations far from each other, and which of them there are: the rest only fills up.
+
+    Args:
+        mechanism: The mechanism.
+        first: The first of them; the one as drawn by default.
+
+    Raises:
+        AssemblyError: There is none.
+    """
+    if first is None:
+        try:
+            first = assemble(mechanism)
+        except AssemblyError:
+            pass
+    throws = jnp.asarray(np.random.default_rng(0).uniform(-1.0, 1.0, (_GUESSES, mechanism.nv)))
+    known = first is not None
+    poses, there = _spread(mechanism, first if known else mechanism.reference, jnp.asarray(known), throws)
+    if not bool(there[0]):
         raise AssemblyError("no configuration was found that satisfies the constraints; give a start")
-    chosen = [poses[0] if first is None else first]
-    while len(chosen) < _CANDIDATES and len(poses) > 0:
-        distance = np.min([_distances(mechanism, other, poses) for other in chosen], axis=0)
-        if distance.max() < _SAME:
-            break
-        chosen.append(poses[int(np.argmax(distance))])
-    return chosen
+    return poses, there
 
 
-def _distances(
+def distances(
     mechanism: AbstractMechanism, q: Coordinates, others: Float[Array, "others n"], *, turns: bool = True
 ) -> Array:
     """How far others are from q in local coordinates, relative to their reach: a quaternion and its negative are one
@@ -70,29 +75,52 @@ def _distances(
 
 
 @eqx.filter_jit
-def _close(mechanism: AbstractMechanism, throws: Float[Array, "guesses nv"]):
-    """The drawing, thrown and led onto the constraints, and which of these guesses got there."""
+def _spread(
+    mechanism: AbstractMechanism, first: Coordinates, known: Bool[Array, ""], throws: Float[Array, "guesses nv"]
+) -> tuple[Float[Array, "candidates n"], Bool[Array, " candidates"]]:
+    """The first candidate, then of thrown drawings led onto the constraints always the one farthest from all before.
+
+    Args:
+        mechanism: The mechanism.
+        first: The first candidate …
+        known: … if it is assembled; else any.
+        throws: How far coordinates are thrown, relative to their reach.
+    """
     mechanism = prepared(mechanism)
     zero = jnp.zeros((), throws.dtype)
 
-    def one(throw):
-        guess = mechanism.retract(mechanism.reference, throw)
-        size = mechanism.extent(mechanism.reference) + jnp.max(jnp.abs(mechanism.relative(throw)))
+    def close(throw):
+        guess = mechanism.retract(mechanism.reference, throw * mechanism.reach)
+        size = mechanism.extent(mechanism.reference) + jnp.max(jnp.abs(mechanism.relative(throw * mechanism.reach)))
         found = Closure().close(mechanism, guess, zero, size=size, limit=_CORRECTIONS, damping=_DAMPING)
         return found.q, found.closed & is_proper(mechanism, found.q)
 
-    return jax.vmap(one)(throws)
+    poses, closed = jax.vmap(close)(throws)
+    first = jnp.where(known, first, poses[jnp.argmax(closed)])
+
+    def choose(k, state):
+        chosen, there, nearest = state
+        farthest = jnp.argmax(nearest)
+        found = nearest[farthest] >= SAME
+        nearest = jnp.minimum(nearest, distances(mechanism, poses[farthest], poses))
+        return chosen.at[k].set(jnp.where(found, poses[farthest], first)), there.at[k].set(found), nearest
+
+    nearest = jnp.where(closed, distances(mechanism, first, poses), 0.0)
+    chosen = jnp.broadcast_to(first, (CANDIDATES, first.size))
+    there = jnp.zeros(CANDIDATES, bool).at[0].set(known | jnp.any(closed))
+    chosen, there, _ = jax.lax.fori_loop(1, CANDIDATES, choose, (chosen, there, nearest))
+    return chosen, there
 
 
-class Attempts(NamedTuple):
-    """Candidates for the start, and how far each was followed."""
+class Starts(NamedTuple):
+    """Candidates for the start, compared by the first samples."""
 
-    behind: Float[Array, " candidates"]
-    """How much more the first samples cost from there than from the best start; infinite for one that was lost, or led
-    to the same motion as another."""
-    best: Int[Array, ""]
-    followed: PyTree
-    """What following the best one through all steps gave."""
+    best: Int[Array, "*recordings"]
+    behind: Float[Array, "*recordings candidates"]
+    """How much more the first samples cost from there than from the best start; infinite for one that was lost, was not
+    tried, or led to the same motion as another."""
+    posed: Float[Array, "*recordings candidates nx"]
+    """The candidates as their first sample says."""
 
 
 class Stage(enum.IntEnum):
@@ -116,7 +144,9 @@ class _Search(NamedTuple):
     running: Bool[Array, " candidates"]
     costs: Float[Array, " candidates"]
     ends: Float[Array, "candidates n"]
-    attempts: Attempts
+    best: Int[Array, ""]
+    behind: Float[Array, " candidates"]
+    followed: PyTree
     done: Bool[Array, ""]
 
 
@@ -125,14 +155,16 @@ def best_start(
     follow: Callable[[Float[Array, " nx"], Int[Array, ""], Int[Array, ""]], tuple[Scalar, Array, Coordinates, PyTree]],
     blank: PyTree,
     starts: Float[Array, "candidates nx"],
+    tried: Bool[Array, " candidates"],
+    given: Bool[Array, ""],
     steps: Int[Array, ""],
-) -> Attempts:
-    """The candidate from which the first samples cost least, followed through all steps.
+) -> tuple[Starts, PyTree]:
+    """The candidate from which the first samples cost least, and what following it through all steps gave.
 
     Every candidate is posed as its first sample says before they are compared: far from there a step may well be
     explained by a calibration that is out of all proportion. Candidates between which the first samples do not decide
-    are followed longer; of those that led to the same motion the cheapest is kept. One candidate is not looked at
-    before it is followed.
+    are followed longer; of those that led to the same motion the cheapest is kept, or the one that was given. A single
+    candidate is not looked at before it is followed.
 
     Args:
         mechanism: What moves.
@@ -140,86 +172,96 @@ def best_start(
             coordinates at their end, whatever else following gives); the only place in the program where it is called.
         blank: Zeros in the place of that.
         starts: The candidates.
+        tried: Which of them are compared.
+        given: The first of them was given.
         steps: Steps there are.
     """
     candidates = starts.shape[0]
-    several = candidates > 1
+    several, first = jnp.sum(tried) > 1, jnp.argmax(tried)
     begun = _Search(
-        next=jnp.asarray(0 if several else candidates, int),
-        posings=jnp.asarray(_POSINGS if several else 0, int),
+        next=jnp.where(several, first, candidates),
+        posings=jnp.where(several, _POSINGS, 0),
         moved=jnp.asarray(False),
         starts=starts,
         count=jnp.minimum(_FIRST_STEPS, steps),
-        running=jnp.full(candidates, several),
+        running=tried,
         costs=jnp.full(candidates, jnp.inf, float),
         ends=jnp.zeros((candidates, mechanism.n)),
-        attempts=Attempts(jnp.full(candidates, jnp.inf, float), jnp.asarray(0, int), blank),
+        best=first,
+        behind=jnp.full(candidates, jnp.inf, float),
+        followed=blank,
         done=jnp.asarray(False),
     )
 
     def advance(search: _Search) -> _Search:
         last = search.next >= candidates
-        tried = jnp.where(last, search.attempts.best, search.next)
+        one = jnp.where(last, search.best, search.next)
         posed = search.posings == 0
         stage = jnp.where(last, Stage.chosen, jnp.where(posed, Stage.searching, Stage.posing))
         count = jnp.where(last, steps, jnp.where(posed, search.count, 1))
-        cost, first, end, followed = follow(search.starts[tried], count, stage)
+        cost, first, end, followed = follow(search.starts[one], count, stage)
         cost = jnp.where(jnp.all(jnp.isfinite(end)), cost, jnp.inf)
-        before = search.starts[tried]
+        before = search.starts[one]
         first = jnp.where(posed | ~jnp.all(jnp.isfinite(first)), before, first)
         n = mechanism.n
         search = search._replace(
-            starts=search.starts.at[tried].set(first),
-            moved=search.moved | (_distances(mechanism, before[:n], first[None, :n])[0] > _ALIKE),
-            costs=jnp.where(last, search.costs, search.costs.at[tried].set(cost)),
-            ends=jnp.where(last, search.ends, search.ends.at[tried].set(end)),
-            attempts=search.attempts._replace(followed=followed),
+            starts=search.starts.at[one].set(first),
+            moved=search.moved | (distances(mechanism, before[:n], first[None, :n])[0] > _ALIKE),
+            costs=jnp.where(last, search.costs, search.costs.at[one].set(cost)),
+            ends=jnp.where(last, search.ends, search.ends.at[one].set(end)),
+            followed=followed,
             done=last,
         )
-        behind = search.running & (jnp.arange(candidates) > tried)
+        behind = search.running & (jnp.arange(candidates) > one)
         through = ~last & ~jnp.any(behind)
         search = search._replace(
             next=jnp.where(last, candidates, jnp.argmax(behind)),
             posings=jnp.where(through & ~posed, jnp.where(search.moved, search.posings - 1, 0), search.posings),
             moved=search.moved & ~through,
         )
-        decided = _decided(mechanism, search, candidates, steps, posed)
+        decided = _decided(mechanism, search, given, steps, posed)
         decide = through & (search.posings == 0)
         return jax.tree.map(lambda new, old: jnp.where(decide, new, old), decided, search)
 
-    return jax.lax.while_loop(lambda search: ~search.done, advance, begun).attempts
+    found = jax.lax.while_loop(lambda search: ~search.done, advance, begun)
+    return Starts(found.best, found.behind, found.starts), found.followed
 
 
 def _decided(
     mechanism: AbstractMechanism,
     search: _Search,
-    candidates: int,
+    given: Bool[Array, ""],
     steps: Int[Array, ""],
     followed: Bool[Array, ""],
 ) -> _Search:
     """After all of the running candidates were posed or followed: which of them go on, or that one is the best."""
     tried = jnp.where(search.running, search.costs, jnp.inf)
     alike = _ALIKE * (1 + jnp.min(tried))
-    # Of those that are alike the one that is nearest to the drawing.
-    poses = search.starts[:, : mechanism.n]
-    order = jnp.argsort(tried + alike * _distances(mechanism, mechanism.reference, poses))
+    # Of those that are alike the one that was given, or the one that is nearest to the drawing.
+    poses, candidates = search.starts[:, : mechanism.n], tried.size
+    far = alike * distances(mechanism, mechanism.reference, poses)
+    order = jnp.argsort(jnp.where(given & (jnp.arange(candidates) == 0), -jnp.inf, tried + far))
 
-    def keep(place, kept):
+    def keep(place, found):
+        kept, tried = found
         one, ends = order[place], search.ends
-        turned = _distances(mechanism, ends[one], ends, turns=False) <= _SAME
+        turned = distances(mechanism, ends[one], ends, turns=False) <= SAME
         turned &= followed & (jnp.abs(tried - tried[one]) <= alike)
-        near = (_distances(mechanism, ends[one], ends) <= _SAME) | turned
-        return kept.at[one].set(jnp.isfinite(tried[one]) & ~jnp.any(near & kept))
+        near = (distances(mechanism, ends[one], ends) <= SAME) | turned
+        own = jnp.isfinite(tried[one]) & ~jnp.any(near & kept)
+        least = jnp.min(jnp.where(near, tried, jnp.inf))
+        return kept.at[one].set(own), jnp.where(own, tried.at[one].set(least), tried)
 
-    kept = jax.lax.fori_loop(0, candidates, keep, jnp.zeros(candidates, bool))
-    best = order[0]
-    close = kept & (~followed | (tried < tried[best] + _DECIDED))
+    kept, tried = jax.lax.fori_loop(0, candidates, keep, (jnp.zeros(candidates, bool), tried))
+    best = jnp.argmin(jnp.where(kept, tried + far, jnp.inf))
+    close = kept & (~followed | (tried < tried[best] + DECIDED))
     behind = jnp.where(kept, tried - tried[best], jnp.inf)
-    behind = jnp.where(search.running, behind, search.attempts.behind)
+    behind = jnp.where(search.running, behind, search.behind)
     over = (jnp.sum(close) < 2) | (followed & (search.count >= steps))
     return search._replace(
         next=jnp.where(over, candidates, jnp.argmax(close)),
         count=jnp.where(followed, jnp.minimum(_LONGER * search.count, steps), search.count),
         running=close,
-        attempts=Attempts(behind, best, search.attempts.followed),
+        best=best,
+        behind=behind,
     )

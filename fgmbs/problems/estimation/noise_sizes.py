@@ -163,6 +163,10 @@ class SizeSearch(NamedTuple):
         probe = jnp.asarray(-1 if size else probes + _CORRECTIONS, int)
         return cls(free.value, jnp.zeros(size), probe, jnp.zeros((probes, size)), jnp.asarray(0, int))
 
+    def ended(self) -> "SizeSearch":
+        """The search as if it had found what it begins with."""
+        return self._replace(probe=jnp.asarray(self.slopes.shape[0] + _CORRECTIONS, self.probe.dtype))
+
     @property
     def most(self) -> int:
         """Rounds, at most."""

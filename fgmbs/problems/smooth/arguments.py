@@ -25,7 +25,7 @@ from fgmbs.problems.estimation.arguments import (
     nominal_delays,
     refuse_single_precision,
 )
-from fgmbs.problems.estimation.first_state import candidate_poses
+from fgmbs.problems.estimation.first_state import CANDIDATES, Starts, candidate_poses
 from fgmbs.problems.estimation.noise_sizes import freed_sizes
 from fgmbs.problems.estimation.unknowns import freed_model
 from fgmbs.problems.simulation.arguments import Integrator, transition_of
@@ -81,10 +81,8 @@ def prepare_smooth(
     steps = padded(max(g.steps for g in every))
     # Room for as many samples as the steps have, so that their number is no part of the program.
     rooms = [max(steps * room, *(len(parts[k].stamps) for parts in channels)) for k, room in enumerate(slots)]
-    none_given = any(begin.x is None for begin in starts)
-    poses = np.stack(candidate_poses(mechanism)) if none_given else np.zeros((1, mechanism.n))
-    rest = np.zeros((len(poses), mechanism.nv + len(augmented(inputs))))
-    candidates = jax.device_put(np.concatenate([poses, rest], axis=1))
+    resting = mechanism.nv + len(augmented(inputs))
+    candidates = _candidates(mechanism, resting) if any(begin.x is None for begin in starts) else None
 
     def data(one: Recording, grid: grids.Grid, parts, begin: Start) -> RecordingData:
         known = grids.commands(one, commands_of(inputs), grid)
@@ -95,7 +93,7 @@ def prepare_smooth(
             count=jnp.asarray(grid.steps),
             commands=jnp.asarray(np.concatenate([known, behind])),
             channels=tuple(grids.padded_channel(*part) for part in zip(parts, rooms, strict=True)),
-            starts=candidates if begin.x is None else jnp.broadcast_to(begin.x, candidates.shape),
+            **(candidates if begin.x is None else _only(begin.x)),
             start_sigma=begin.sigma,
         )
 
@@ -113,6 +111,42 @@ def prepare_smooth(
         at_steps=at_steps,
         slots=slots,
     )
+
+
+def _candidates(mechanism: AbstractMechanism, resting: int, first: Array | None = None) -> dict[str, Array]:
+    """Starts to be compared, at rest but for the first one where it is given.
+
+    Args:
+        mechanism: The mechanism.
+        resting: How many velocities and forces a start has.
+        first: The first of them (q, dq, u); at rest as drawn by default.
+    """
+    poses, tried = candidate_poses(mechanism, None if first is None else first[: mechanism.n])
+    starts = jnp.pad(poses, ((0, 0), (0, resting)))
+    if first is not None:
+        starts = starts.at[0].set(first)
+    return dict(starts=starts, tried=tried, given=jnp.asarray(first is not None))
+
+
+def _only(first: Array) -> dict[str, Array]:
+    """A start that was given, in room for others."""
+    tried = jnp.arange(CANDIDATES) == 0
+    return dict(starts=jnp.broadcast_to(first, (CANDIDATES, first.size)), tried=tried, given=jnp.asarray(True))
+
+
+def with_others(problem: SmoothingProblem, starts: Starts) -> SmoothingProblem:
+    """The problem with the best of these starts as if it were given, and others to be compared with it.
+
+    Raises:
+        AssemblyError: There is none.
+    """
+    resting = problem.mechanism.nv + len(augmented(problem.inputs))
+    if not problem.several:
+        first = starts.posed[starts.best]
+        return problem.of(problem.recording._replace(**_candidates(problem.mechanism, resting, first)))
+    firsts = [posed[best] for posed, best in zip(starts.posed, starts.best, strict=True)]
+    every = [_candidates(problem.mechanism, resting, first) for first in firsts]
+    return problem.of(problem.recording._replace(**jax.tree.map(_stacked, *every)))
 
 
 def checked_recordings(recording: Recording | Sequence[Recording]) -> tuple[Recording, ...]:

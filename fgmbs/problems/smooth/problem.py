@@ -1,15 +1,17 @@
 """What `smooth` solves, as a pytree: recordings on a grid of time steps, and what they are to be explained by."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.dynamics.transitions import AbstractTransition
-from fgmbs.inputs import AbstractInput
+from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.arguments import nominal_delays
@@ -34,7 +36,11 @@ class RecordingData(NamedTuple):
     channels: tuple[Channel, ...]
     """Samples of every sensor."""
     starts: Float[Array, "candidates nx"]
-    """First steps that the motion may begin with; one if it was given."""
+    """First steps that the motion may begin with …"""
+    tried: Bool[Array, " candidates"]
+    """… those of them that are compared, or the only one …"""
+    given: Bool[Array, ""]
+    """… and whether the first of them was given."""
     start_sigma: Float[Array, " local"]
     """Standard deviations of the local coordinates of the first step."""
 
@@ -90,6 +96,17 @@ class SmoothingProblem(eqx.Module):
         evaluated, dt = self.mechanism.evaluated(), self.recording.dt
         numbers = evaluated, sensors, inputs, self.free, dt, self.chart, delays, self.at_steps, self.transition
         return EstimationModel(*numbers)
+
+    def loosened(self, factor: float) -> "SmoothingProblem":
+        """The problem with white forces of so many times the spectral density, whether it is known or where its search
+        begins."""
+        white = [force for force in self.inputs if isinstance(force, Disturbance | WhiteNoise)]
+        share = {force.name: factor if isinstance(force, Disturbance) else factor**0.5 for force in white}
+        inputs = tuple(f.with_size(f.size * share[f.name]) if f.name in share else f for f in self.inputs)
+        more = {f"{force.name}.{force.size_key}": math.log(share[force.name]) for force in white}
+        logs = [np.full(place.size, more.get(place.name, 0.0)) for place in self.sizes.places]
+        value = self.sizes.value + np.concatenate([np.zeros(0), *logs])
+        return eqx.tree_at(lambda problem: (problem.inputs, problem.sizes.value), self, (inputs, value))
 
     def data(
         self,

@@ -99,7 +99,7 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
         cost_history=jax.device_put(history[np.isfinite(history)]),
         groups=_groups(sensors, inputs, problem.chart.dof, seen, frozenset(found)),
         fits=_fits(sensors, problem.at_steps, solution, counts),
-        branches=_branches(problem, np.asarray(at.margins), n),
+        branches=_branches(problem, solution),
         notes=(*notes, *at.search.notes(sizes)),
         solved=None if solution.step_status is not None else (problem, at),
     )
@@ -109,13 +109,23 @@ def _deviations(covariance: Float[Array, "p p"]) -> Float[Array, " p"]:
     return jax.device_put(np.sqrt(np.diag(np.asarray(covariance))))
 
 
-def _branches(problem: SmoothingProblem, margins: np.ndarray, n: int) -> tuple[Branch, ...]:
-    """The starts of the first recording that were followed, the best first."""
-    starts = np.asarray(problem.recording.starts)
-    if problem.several:
-        margins, starts = margins[0], starts[0]
-    order = np.argsort(margins, kind="stable")
-    return tuple(Branch(float(margins[k]), tuple(map(float, starts[k, :n]))) for k in order if np.isfinite(margins[k]))
+def _branches(problem: SmoothingProblem, solution: Solution) -> tuple[Branch, ...]:
+    """The starts of every recording that were compared: first that of the motion, then the most likely ones."""
+    starts, made = solution.at.starts, []
+    costs = np.atleast_2d(np.asarray(starts.behind))
+    places = np.asarray(starts.posed).reshape(*costs.shape, -1)[..., : problem.mechanism.n]
+    best = np.atleast_1d(np.asarray(starts.best))
+    given = np.atleast_1d(np.asarray(problem.recording.given))
+    logs = np.full(costs.shape, np.nan) if solution.log_likelihoods is None else np.asarray(solution.log_likelihoods)
+    for number, (cost, log) in enumerate(zip(costs, logs, strict=True)):
+        weight = np.exp(log - np.nanmax(log)) if np.any(np.isfinite(log)) else np.full(log.shape, np.nan)
+        weight /= np.nansum(weight)
+        order = np.lexsort((cost, -np.nan_to_num(weight, nan=-1.0), np.arange(cost.size) != best[number]))
+        for k in order:
+            if np.isfinite(cost[k]) or (k == best[number] and np.any(np.isfinite(cost))):
+                place, own = tuple(map(float, places[number, k])), bool(given[number] and k == 0)
+                made.append(Branch(number, place, float(cost[k]), float(weight[k]), own))
+    return tuple(made)
 
 
 def checked_observable(problem: SmoothingProblem, solution: Solution) -> None:

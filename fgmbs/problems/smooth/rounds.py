@@ -14,14 +14,14 @@ from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.inputs import Disturbance, WhiteNoise, augmented
 from fgmbs.problems.estimation.arguments import nominal_delays
-from fgmbs.problems.estimation.first_state import Attempts, Stage, best_start
+from fgmbs.problems.estimation.first_state import Stage, Starts, best_start
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
 from fgmbs.problems.estimation.likelihood import settled
 from fgmbs.problems.estimation.noise_sizes import SizeSearch, slope
 from fgmbs.problems.estimation.posterior import Derived, FactorRows, Survey, derived, survey, totals
 from fgmbs.problems.estimation.score_tests import Scores, scores
 from fgmbs.problems.smooth.first_guess import follow
-from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.problems.smooth.problem import RecordingData, SmoothingProblem
 from fgmbs.problems.solving import solve
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.status import Status
@@ -54,10 +54,8 @@ class SmoothingState(eqx.Module):
     """Centre of the prior of the first step …"""
     behind: Float[Array, "*recordings nx"]
     """… and of steps that only fill up."""
-    best: Int[Array, "*recordings"]
-    """Which of the starts it came from."""
-    margins: Float[Array, "*recordings candidates"]
-    """How much more the others cost."""
+    starts: Starts
+    """Which of the starts it came from, and what was seen of the others."""
     search: SizeSearch
     delays: Float[Array, " sensors"]
     """With which the samples are placed [s]."""
@@ -97,31 +95,32 @@ def modelled(
 @eqx.filter_jit
 def begun(problem: SmoothingProblem) -> SmoothingState:
     """The first guess: recordings followed step by step from the start that their first samples agree with best."""
-    steps, theta, first, attempts = problem.each(_guess)
+    steps, theta, first, starts = problem.each(_guess)
     theta = jnp.mean(theta, axis=0) if problem.several else theta
     at = _at(problem, Unknowns(steps, theta), first, steps[..., -1, :])
-    return eqx.tree_at(lambda at: (at.best, at.margins), at, attempts)
+    return eqx.tree_at(lambda at: at.starts, at, starts)
 
 
 def _guess(problem: SmoothingProblem):
-    """(steps, θ, first step, (which of the starts it is, how much more the others cost)) of a single recording."""
+    """(steps, θ, first step, what was seen of the starts) of a single recording."""
     delays, recording = nominal_delays(problem.sensors), problem.recording
-    model, starts = problem.model(problem.sizes.value, delays), problem.starts_on_constraints()
-    data = problem.data(delays, starts[0], starts[0])
-    attempts = _attempts(model, starts, data, recording.count)
-    newest, theta = attempts.followed
+    model, candidates = problem.model(problem.sizes.value, delays), problem.starts_on_constraints()
+    data = problem.data(delays, candidates[0], candidates[0])
+    starts, (newest, theta) = _followed_best(model, candidates, data, recording)
     k = jnp.arange(problem.steps)
     there = jnp.all(jnp.isfinite(newest), axis=1) & (k < recording.count)
     # Steps that were lost on the way, and those behind the last one, are the last one before them.
     steps = newest[jax.lax.cummax(jnp.where(there, k, 0))]
-    first = starts[attempts.best]
+    first = candidates[starts.best]
     steps = jnp.where(jnp.isfinite(steps), steps, first)
     theta = jnp.where(jnp.isfinite(theta), theta, model.free.value)
-    return steps, theta, first, (attempts.best, attempts.behind)
+    return steps, theta, first, starts
 
 
 @one_kernel
-def _attempts(model: EstimationModel, starts: Array, data: StepData, count: Int[Array, ""]) -> Attempts:
+def _followed_best(
+    model: EstimationModel, starts: Array, data: StepData, recording: RecordingData
+) -> tuple[Starts, tuple[Array, Array]]:
     # A calibration that is free to go anywhere makes any start fit.
     known = {
         Stage.posing: _held(model.free),
@@ -136,7 +135,7 @@ def _attempts(model: EstimationModel, starts: Array, data: StepData, count: Int[
         return seen.cost[count - 1], seen.steps[0], end, (seen.steps, seen.theta)
 
     blank = jnp.zeros((data.times.shape[0], model.step_size)), jnp.zeros_like(model.free.value)
-    return best_start(model.mechanism, follow_from, blank, starts, count)
+    return best_start(model.mechanism, follow_from, blank, starts, recording.tried, recording.given, recording.count)
 
 
 def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> SmoothingState:
@@ -146,8 +145,7 @@ def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> 
         x=x,
         first=first,
         behind=behind,
-        best=jnp.zeros(problem.recording.count.shape, int),
-        margins=jnp.full(problem.recording.starts.shape[:-1], jnp.inf, float),
+        starts=_untried(problem.recording),
         search=search,
         delays=nominal_delays(problem.sensors),
         look=None,
@@ -158,6 +156,25 @@ def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> 
         iterations=jnp.asarray(0, int),
         history=jnp.full(_ITERATIONS * _most_rounds(search) * (1 + _PLACINGS), jnp.nan, float),
     )
+
+
+@eqx.filter_jit
+def begun_at(problem: SmoothingProblem, near: SmoothingState, *, sizes: bool = True) -> SmoothingState:
+    """A first guess that lies where another problem of the same recordings ended.
+
+    Args:
+        problem: The problem.
+        near: The end of the other one.
+        sizes: Unknown sizes of noise are to be found.
+    """
+    at = _at(problem, near.x, near.first, near.behind)
+    search = at.search if sizes else at.search.ended()
+    return eqx.tree_at(lambda at: (at.starts, at.search), at, (near.starts, search))
+
+
+def _untried(recording: RecordingData) -> Starts:
+    behind = jnp.full(recording.starts.shape[:-1], jnp.inf, float)
+    return Starts(jnp.argmax(recording.tried, axis=-1), behind, recording.starts)
 
 
 def improved(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
@@ -195,8 +212,7 @@ def _improved(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
         x=x,
         first=at.first,
         behind=at.behind,
-        best=at.best,
-        margins=at.margins,
+        starts=at.starts,
         search=at.search,
         delays=jnp.where(again, late, at.delays),
         look=state.look,
@@ -275,6 +291,8 @@ class Solution(eqx.Module):
     """Where the iteration ended."""
     step_status: Status | None = None
     """Of every step, where they were solved one by one."""
+    log_likelihoods: Float[Array, "recordings candidates"] | None = None
+    """Of the starts of each recording that were solved, where several were compared; else NaN."""
 
     @property
     def status(self) -> Status:
@@ -346,7 +364,9 @@ def _solved_jvp(primals, tangents):
 
     def motion(problem, logs):
         starts = problem.starts_on_constraints()
-        first = jax.vmap(lambda own, best: own[best])(starts, at.best) if problem.several else starts[at.best]
+        first = (
+            jax.vmap(lambda own, best: own[best])(starts, at.starts.best) if problem.several else starts[at.starts.best]
+        )
         near = eqx.tree_at(lambda at: (at.search, at.first), at, (at.search._replace(logs=logs), first))
         model, data = _model_and_data(problem, near)
         x = settled(at.x, model, data)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -22,13 +22,16 @@ from fgmbs.problems.estimation.data import Grid, left_out
 from fgmbs.problems.estimation.unknowns import checked_priors
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.simulation.result import worst
-from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
+from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth, with_others
 from fgmbs.problems.smooth.lagged import advanced, lagged
+from fgmbs.problems.smooth.other_motions import Compared, Motion, compared
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.result import smoothed_motion
 from fgmbs.problems.smooth.rounds import (
+    SmoothingState,
     Solution,
     begun,
+    begun_at,
     concluded,
     followed,
     improved,
@@ -41,7 +44,10 @@ from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.problems.solving import finish
 from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.status import Status
 
+_LOOSER = 1e6, 1e4, 1e2
+"""Spectral densities of unknown forces, relative to theirs, that lead to where a solution is looked for again."""
 _TOLD = 100
 """Steps of a fixed-lag smoother between two reports of its progress."""
 
@@ -82,10 +88,11 @@ def smooth(
         dt: Time step; by default the interval between samples of the fastest sensor [s].
         window: None: all steps at once. A number: a fixed-lag smoother over the last so many steps.
         start: Coordinates at the start by name, of each recording if they differ; the rest is assembled. By default
-            several starts are tried on the first samples.
+            several starts are compared by the first samples, and solved where those do not decide. So are others beside
+            one that is given: the motion is that from the given one unless another is more likely by far.
         start_velocities: Velocities at the start by name.
         start_sigma: Standard deviations of the independent coordinates and of their velocities at the start. By default
-            the start is a rough guess that counts for nothing.
+            the start is a rough guess that counts for nothing; with them no other start is looked for.
         integrator: Integration rule between steps, see `simulate`; those of low order leave their truncation error to
             the unknown forces.
         independent: Coordinates in which the solver moves, by the names of their velocities; by default the best ones
@@ -111,26 +118,81 @@ def smooth(
     tell = progress or (lambda *_: None)
     notes = tuple(f"{one.source}: {note}" for one in recordings for note in one.notes)
     notes += _left_out(problem, recordings)
-    solution = _solve(problem, tell, notes) if window is None else _follow(problem, int(window), tell, notes)
+    if window is not None:
+        solution = _follow(problem, int(window), tell, notes)
+    else:
+        problem, solution = _solve(problem, start_sigma is None, tell, notes)
     return finish(problem, solution, notes=notes, throw=throw)
 
 
-def _solve(problem: SmoothingProblem, tell: Progress, notes: Sequence[str]) -> Solution:
-    """`solve`, which tells between its rounds how it goes, and can be interrupted there."""
-    tell("looking for the start" if problem.recording.starts.shape[-2] > 1 else "following", 0, math.nan)
+def _solve(
+    problem: SmoothingProblem, around: bool, tell: Progress, notes: Sequence[str]
+) -> tuple[SmoothingProblem, Solution]:
+    """(problem, solution) of the most likely motion; between its rounds it tells how it goes, and can be interrupted.
+
+    Args:
+        problem: The problem.
+        around: Also look elsewhere than at a start that was given.
+        tell: Told how it goes.
+        notes: Further remarks.
+    """
+    tell("following" if bool(jnp.all(problem.recording.given)) else "looking for the start", 0, math.nan)
     with compiled_ahead(lambda: lowered_rounds(problem), problem):
-        at, round = jax.block_until_ready(begun(problem)), 0
+        first = at = jax.block_until_ready(begun(problem))
+    found = None
     try:
-        while not bool(at.done):
-            at = improved(problem, at)
+        for round, at in enumerate(_rounds(problem, first)):
             tell("solving", round, float(at.look.cost))
-            if bool(at.resize):
-                at = resized(problem, at, surveyed(problem, at))
-            round += 1
+        found = Compared(Motion(problem, at, surveyed(problem, at)), None)
+
+        def solved(other: SmoothingProblem) -> Motion:
+            for round, at in enumerate(_rounds(other, begun(other))):
+                tell("solving from another start", round, float(at.look.cost))
+            return Motion(other, at, surveyed(other, at))
+
+        if around or not bool(jnp.all(problem.recording.given)):
+            tell("looking for other starts", 0, math.nan)
+            starts = begun(with_others(problem, at.starts).loosened(_LOOSER[0])).starts
+            for better in compared(found.best, starts, solved):
+                found = better
     except KeyboardInterrupt:
-        result = smoothed_motion(problem, concluded(problem, at, surveyed(problem, at)), notes)
-        raise Interrupted(f"interrupted after {int(at.iterations)} iterations", result) from None
-    return concluded(problem, at, surveyed(problem, at))
+        found = found or Compared(Motion(problem, at, surveyed(problem, at)), None)
+        result = smoothed_motion(found.best.problem, _concluded(found), notes)
+        raise Interrupted(f"interrupted after {int(result.iterations)} iterations", result) from None
+    return found.best.problem, _concluded(found)
+
+
+def _rounds(problem: SmoothingProblem, first: SmoothingState) -> Iterator[SmoothingState]:
+    """The solution after every round.
+
+    Where it does not converge, once more from where larger unknown forces lead, which become smaller step by step.
+    """
+    at = first
+    for at in _to_the_end(problem, first):
+        yield at
+    if bool(at.status == Status.converged):
+        return
+    near = begun(problem.loosened(_LOOSER[0]))
+    for factor in _LOOSER:
+        looser = problem.loosened(factor)
+        *_, near = _to_the_end(looser, begun_at(looser, near, sizes=False))
+    *_, again = _to_the_end(problem, begun_at(problem, near))
+    if bool(again.status == Status.converged) or float(again.look.cost) < float(at.look.cost):
+        yield again
+
+
+def _to_the_end(problem: SmoothingProblem, at: SmoothingState) -> Iterator[SmoothingState]:
+    while not bool(at.done):
+        at = improved(problem, at)
+        if bool(at.resize):
+            at = resized(problem, at, surveyed(problem, at))
+        yield at
+
+
+def _concluded(found: Compared) -> Solution:
+    solution = concluded(*found.best)
+    logs = found.log_likelihoods
+    return dataclasses.replace(solution, log_likelihoods=None if logs is None else jax.device_put(logs))
 
 
 def _left_out(problem: SmoothingProblem, recordings: Sequence[Recording]) -> tuple[str, ...]:
@@ -153,7 +215,7 @@ def _follow(problem: SmoothingProblem, window: int, tell: Progress, notes: Seque
     """The fixed-lag smoother, step by step."""
     recording, delays = problem.recording, nominal_delays(problem.sensors)
     x, best = recording.starts[0], None
-    if recording.starts.shape[0] > 1:
+    if not bool(recording.given):
         tell("looking for the start", 0, math.nan)
         best = begun(problem)
         x = best.first
@@ -179,7 +241,7 @@ def _follow(problem: SmoothingProblem, window: int, tell: Progress, notes: Seque
     solution = eqx.tree_at(lambda s: (s.at.status, s.at.iterations), solution, ended)
     solution = dataclasses.replace(solution, step_status=step_status)
     if best is not None:
-        solution = eqx.tree_at(lambda s: (s.at.best, s.at.margins), solution, (best.best, best.margins))
+        solution = eqx.tree_at(lambda s: s.at.starts, solution, best.starts)
     if interrupted:
         raise Interrupted(f"interrupted after {T} steps", smoothed_motion(problem, solution, notes)) from None
     return solution

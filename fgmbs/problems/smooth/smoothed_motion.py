@@ -94,11 +94,19 @@ class ScoreTest:
 
 @dataclasses.dataclass(frozen=True)
 class Branch:
-    """A start from which the motion may have begun."""
+    """A start from which a motion may have begun."""
 
-    cost: float
-    """How much more the first samples cost from there than from the best one."""
+    recording: int
+    """Number of the recording."""
     q: tuple[float, ...]
+    """Coordinates at the first step."""
+    cost: float
+    """How much more the first samples cost from there than from the start from which they cost least."""
+    weight: float
+    """Probability of the motion from there among those that were solved, by Laplace's method; NaN of one that was not
+    solved, because the first samples decide against it."""
+    given: bool
+    """Whether it is the start that was given."""
 
 
 class SmoothedMotion(AbstractMotion):
@@ -154,7 +162,7 @@ class SmoothedMotion(AbstractMotion):
     groups: tuple[Group, ...] = eqx.field(static=True)
     fits: tuple[SensorFit, ...] = eqx.field(static=True)
     branches: tuple[Branch, ...] = eqx.field(static=True)
-    """Starts that were tried, the best first; none where the start was given."""
+    """Starts of each recording that were compared: that of the motion, then others, the most likely first."""
     notes: tuple[str, ...] = eqx.field(static=True)
     """What was dropped, assumed or found on the way, in words."""
     solved: tuple[SmoothingProblem, SmoothingState] | None

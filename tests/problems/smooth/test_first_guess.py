@@ -107,4 +107,4 @@ def test_a_start_far_from_the_drawing_is_found(filmed, theta, phi):
     off -= 2 * np.pi * np.round(off[0] / (2 * np.pi))
     assert np.abs(off[10:]).max() < 0.02  # by then the speeds are found
     assert found.x.globals[jnp.asarray([2, 6])] == pytest.approx(6450.0, abs=70.0)
-    assert int(np.isfinite(found.margins).sum()) < 8  # whole turns of both arms are one motion
+    assert int(np.isfinite(found.starts.behind).sum()) < 8  # whole turns of both arms are one motion

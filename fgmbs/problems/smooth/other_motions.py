@@ -1,0 +1,107 @@
+"""Motions that began elsewhere: solved as well, and compared with the one that was found first."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from fgmbs.problems.estimation.first_state import DECIDED, SAME, Starts, distances
+from fgmbs.problems.estimation.posterior import Survey
+from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.problems.smooth.rounds import SmoothingState
+from fgmbs.status import Status
+from fgmbs.typing import Scalar
+
+_MOST = 3
+"""Other starts of a recording that are solved."""
+
+
+class Motion(NamedTuple):
+    """A motion that explains the recordings."""
+
+    problem: SmoothingProblem
+    at: SmoothingState
+    seen: Survey
+
+    @property
+    def converged(self) -> bool:
+        return bool(self.at.status == Status.converged)
+
+    @property
+    def log_likelihood(self) -> float:
+        """NaN where the iteration did not converge."""
+        return float(self.seen.log_likelihood) if self.converged else np.nan
+
+
+class Compared(NamedTuple):
+    """The most likely of the motions that were solved."""
+
+    best: Motion
+    log_likelihoods: Float[np.ndarray, "recordings candidates"] | None
+    """Of the starts of each recording, those of the others as they are in the best; NaN of one that was not solved,
+    did not converge, or led to the same motion as another. None until they were compared."""
+
+
+def compared(first: Motion, starts: Starts, solved: Callable[[SmoothingProblem], Motion]) -> Iterator[Compared]:
+    """The most likely motion, after every start that was solved.
+
+    Solved are the starts from which the first samples cost little more than from the best one, and, while nothing has
+    converged, any. A start that was given is kept unless another one is more likely by far. Motions that differ by
+    whole turns are the same.
+
+    Args:
+        first: The motion that was found first.
+        starts: Its own start, and others, compared by the first samples.
+        solved: Solves a problem with one start for each recording.
+    """
+    best, behind = first, np.atleast_2d(np.asarray(starts.behind))
+    given = np.atleast_1d(np.asarray(first.problem.recording.given))
+    origin, log_likelihoods = np.zeros(len(behind), int), np.full(behind.shape, np.nan)
+    for number in range(len(behind)):
+        log_likelihoods[number, origin[number]] = best.log_likelihood
+        order = np.argsort(behind[number], kind="stable")
+        for k in [k for k in order if np.isfinite(behind[number, k]) and k != origin[number]][:_MOST]:
+            if behind[number, k] >= DECIDED and best.converged:
+                break
+            elsewhere = origin.copy()
+            elsewhere[number] = k
+            other = solved(_begun_at(first.problem, starts, elsewhere))
+            if not other.converged or float(_apart(best, other)) <= SAME:
+                continue
+            log_likelihoods[number, k] = other.log_likelihood
+            kept = DECIDED if given[number] and origin[number] == 0 and best.converged else 0.0
+            if not other.log_likelihood <= best.log_likelihood + kept:
+                best, origin = other, elsewhere
+            yield _compared(best, starts, origin, log_likelihoods)
+    yield _compared(best, starts, origin, log_likelihoods)
+
+
+def _compared(best: Motion, starts: Starts, origin: np.ndarray, log_likelihoods: np.ndarray) -> Compared:
+    starts = starts._replace(best=jnp.asarray(origin.reshape(starts.best.shape)))
+    return Compared(best._replace(at=eqx.tree_at(lambda at: at.starts, best.at, starts)), log_likelihoods.copy())
+
+
+def _begun_at(problem: SmoothingProblem, starts: Starts, origin: np.ndarray) -> SmoothingProblem:
+    """The problem with these starts alone, as their first sample says."""
+    recording = problem.recording
+    origin = jnp.asarray(origin.reshape(starts.best.shape))
+    tried = jnp.arange(recording.tried.shape[-1]) == origin[..., None]
+    return problem.of(recording._replace(starts=starts.posed, tried=tried))
+
+
+@eqx.filter_jit
+def _apart(one: Motion, other: Motion) -> Scalar:
+    """Largest distance of two motions, relative to the reach of the mechanism, but for whole turns."""
+    mechanism = one.problem.mechanism
+    n, steps = mechanism.n, one.problem.steps
+
+    def at_step(x, y):
+        return distances(mechanism, x[:n], y[None, :n], turns=False)[0]
+
+    apart = jax.vmap(at_step)(*(motion.at.x.steps.reshape(-1, motion.at.x.steps.shape[-1]) for motion in (one, other)))
+    there = jnp.arange(steps) < jnp.atleast_1d(one.problem.recording.count)[:, None]
+    return jnp.max(jnp.where(there.ravel(), apart, 0.0))

@@ -1,0 +1,128 @@
+"""Motions that began elsewhere: a pendulum of which a camera sees the horizontal position only, above or below."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+import fgmbs
+from fgmbs.inputs import Disturbance
+from fgmbs.results.warnings import warnings
+from fgmbs.sensors import Position
+
+DURATION, DT = 0.3, 0.01
+ROUGH = 10.0, 1000.0
+"""Standard deviations of a start that counts for nothing."""
+
+
+@pytest.fixture(scope="module")
+def pendulum(configs):
+    return fgmbs.load(configs / "mechanisms" / "pendulum.yaml")
+
+
+def start_of(angle, rate):
+    """Coordinates and velocities of the tip, 1 m from the pivot."""
+    q = {"x_tip": np.cos(angle), "y_tip": np.sin(angle)}
+    return q, {"x_tip": -rate * q["y_tip"], "y_tip": rate * q["x_tip"]}
+
+
+def filmed(pendulum, angle, rate, sigma, seed):
+    """(motion, recording, camera) of a pendulum that starts at an angle from the horizontal [rad]."""
+    q, dq = start_of(angle, rate)
+    motion = fgmbs.simulate(pendulum, DURATION, DT, start=q, start_velocities=dq)
+    camera = [Position("cam", point="tip", axes=("x",), sigma=sigma)]
+    return motion, fgmbs.readings(pendulum, motion, camera, seed=seed), camera
+
+
+def smoothed(pendulum, recording, camera, **options):
+    return fgmbs.smooth(pendulum, recording, camera, (Disturbance(1e-4),), dt=DT, **options)
+
+
+def mirrored(q):
+    return {"x_tip": float(q[0]), "y_tip": -float(q[1])}
+
+
+def about_starts(estimate):
+    return [text for text in warnings(estimate.to_dataset()) if text.startswith("start")]
+
+
+@pytest.fixture(scope="module")
+def undecided(pendulum):
+    return filmed(pendulum, 0.86, -0.92, 0.08, 0)
+
+
+@pytest.fixture(scope="module")
+def likeliest(pendulum, undecided):
+    return smoothed(pendulum, *undecided[1:])
+
+
+def test_probabilities_are_those_of_motions_solved_alone(pendulum, undecided, likeliest):
+    first, other = likeliest.branches
+    np.testing.assert_allclose(other.q, (first.q[0], -first.q[1]), atol=0.02)
+    alone = []
+    for branch in (first, other):
+        start = dict(zip(("x_tip", "y_tip"), branch.q, strict=True))
+        one = smoothed(pendulum, *undecided[1:], start=start, start_sigma=ROUGH)
+        assert one.branches == ()  # a start that is known is not looked around
+        alone.append(float(one.log_likelihood))
+    np.testing.assert_allclose([first.weight, other.weight], softmax(alone), rtol=1e-3)
+    assert first.weight > other.weight > 0.05
+    assert float(likeliest.log_likelihood) == pytest.approx(alone[0], abs=5e-3)
+    (text,) = about_starts(likeliest)
+    assert f"with a probability of {other.weight:.2g}, which begins at y_tip = {other.q[1]:.3g}" in text
+
+
+def test_a_given_start_that_may_be_is_kept(pendulum, undecided, likeliest):
+    start = mirrored(likeliest.branches[0].q)
+    kept = smoothed(pendulum, *undecided[1:], start=start)
+    first, other = kept.branches
+    assert first.given and not other.given and np.sign(kept.q[0, 1]) == np.sign(start["y_tip"])
+    assert first.weight == pytest.approx(likeliest.branches[1].weight, rel=1e-3)
+    assert len(about_starts(kept)) == 1
+
+
+def test_a_given_start_that_the_data_refute_is_left(pendulum):
+    motion, *seen = filmed(pendulum, 0.86, -0.92, 1e-3, 0)
+    right = smoothed(pendulum, *seen)
+    assert right.branches[0].weight == pytest.approx(1.0) and about_starts(right) == []
+    found = smoothed(pendulum, *seen, start=mirrored(motion.q[0]))
+    np.testing.assert_allclose(found.q, right.q, atol=1e-6)
+    (text,) = about_starts(found)
+    assert text.startswith("start: it is not the one that was given")
+
+
+@pytest.mark.parametrize("angle, rate, seed, cost", [(-2.6099, 1.3306, 24, 13.7589), (2.3716, -1.6471, 128, 11.7038)])
+def test_where_the_first_guess_is_lost_larger_forces_lead_back(pendulum, angle, rate, seed, cost):
+    """Both start where they did, and without that help ended at costs of 2141 and 178."""
+    motion, *seen = filmed(pendulum, angle, rate, 0.08, seed)
+    q, dq = start_of(angle, rate)
+    found = smoothed(pendulum, *seen, start=q, start_velocities=dq, start_sigma=ROUGH)
+    np.testing.assert_allclose(found.q, motion.q, atol=5 * float(np.max(found.q_std)))
+    assert float(found.cost_history[-1]) < 20
+
+
+def test_recordings_that_share_nothing_are_as_likely_as_alone(pendulum, undecided, likeliest):
+    clear = filmed(pendulum, 0.67, 0.92, 0.08, 3)[1]
+    both = smoothed(pendulum, [clear, undecided[1]], undecided[2])
+    weights = [[branch.weight for branch in both.branches if branch.recording == number] for number in (0, 1)]
+    assert weights[0][0] > 0.999
+    np.testing.assert_allclose(weights[1], [branch.weight for branch in likeliest.branches], rtol=1e-3)
+    np.testing.assert_allclose(both.q[both.recording == 1], likeliest.q, atol=1e-5)
+    (text,) = about_starts(both)
+    assert text.startswith("start of recording 1: the data hardly tell")
+
+
+@pytest.mark.slow
+def test_probabilities_are_right_as_often_as_they_say(pendulum):
+    """150 motions from anywhere: as many as expected are the true one, and those that are said to be sure are."""
+    rng = np.random.default_rng(0)
+    weights, right = [], []
+    for seed in range(150):
+        motion, *seen = filmed(pendulum, rng.uniform(-np.pi, np.pi), rng.uniform(-2, 2), 0.08, seed)
+        found = smoothed(pendulum, *seen, throw=False)
+        if found.status == fgmbs.status.Status.converged and found.branches:
+            weights.append(found.branches[0].weight)
+            right.append(np.linalg.norm(found.q[15] - motion.q[15]) < 0.3)
+    weights, right = np.array(weights), np.array(right)
+    assert len(weights) > 0.9 * 150
+    assert abs(np.sum(weights) - np.sum(right)) < 3 * np.sqrt(np.sum(weights * (1 - weights)) + 1)
+    assert np.mean(right[weights > 0.999]) > 0.95
