@@ -230,3 +230,70 @@ def test_first_sizes_of_noise_and_vague_starts_scale():
     assert (expected > 1e-3).all()
     for units in UNITS:
         np.testing.assert_allclose(guessed(**units), expected, rtol=1e-9)
+
+
+def turned(mechanism, turns):
+    """The angle of the first crank as drawn, so many turns on."""
+    return float(mechanism.reference[mechanism.coordinate_names.index("theta")]) + 2 * np.pi * turns
+
+
+@pytest.mark.parametrize("text", [FOURBAR, GEARED], ids=["four-bar", "geared five-bar"])
+@pytest.mark.parametrize("turns", [3, 1e5, -1e6])
+def test_many_turns_on_it_is_the_same_motion(text, turns):
+    """Angles of 1e6 turns have nine digits after the point left."""
+    mechanism, rounding = made(text, **SAME), 1e-8 * max(1.0, abs(turns) / 1e6)
+    expected = fgmbs.simulate(mechanism, 0.1, 1e-2)
+    found = fgmbs.simulate(mechanism, 0.1, 1e-2, start={"theta": turned(mechanism, turns)})
+    angle = found.q - expected.q
+    np.testing.assert_allclose(angle, 2 * np.pi * np.round(angle / (2 * np.pi)), atol=rounding)
+    np.testing.assert_allclose(found.dq, expected.dq, atol=rounding * np.max(np.abs(expected.dq)))
+    t, wave = waved(mechanism, 1.0)
+    further = {"theta": (wave["theta"][0] + 2 * np.pi * turns, *wave["theta"][1:])}
+    torques = [fgmbs.inverse_dynamics(mechanism, t, desired).forces for desired in (wave, further)]
+    np.testing.assert_allclose(torques[1], torques[0], atol=rounding * np.max(np.abs(torques[0])))
+
+
+@pytest.mark.parametrize("ratio", [1e-9, 1e9])
+def test_mass_ratios(ratio):
+    """From rest: forces and inertia along the one direction in which it moves, sums in which nothing cancels."""
+    mechanism = made(FOURBAR.replace("mass: 2*M", f"mass: {ratio!r}*M"), **SAME).evaluated()
+    q, rest, t = mechanism.reference, jnp.zeros(mechanism.nv), jnp.zeros(())
+    way = np.linalg.svd(np.asarray(mechanism.constraint_jacobian(q, t)))[2][-1]
+    forces = np.asarray(mechanism.forces(q, rest, t))
+    along = way @ forces / (way @ np.asarray(mechanism.mass_matrix(q)) @ way)
+    np.testing.assert_allclose(fgmbs.acceleration(mechanism, q, rest, 0.0)[0], along * way, rtol=1e-10)
+    motion = fgmbs.simulate(mechanism, 0.5, 1e-3)
+    energy = np.asarray(motion.kinetic + motion.potential)
+    assert np.ptp(energy) < 1e-9 * np.max(motion.kinetic)
+
+
+@pytest.mark.slow
+def test_estimates_at_any_time_and_after_many_turns():
+    mechanism = made(FOURBAR, **SAME)
+    sensors = Encoder("encoder", body="crank", sigma=2e-3), Position("camera", point="P2", sigma=5e-3)
+    truth = fgmbs.simulate(mechanism, 0.5, 1e-2)
+    read = fgmbs.readings(mechanism, truth, sensors, seed=1)
+
+    def estimate(later, turns):
+        values = {name: np.asarray(signal.values) for name, signal in read.signals.items()}
+        values["encoder"] = values["encoder"] + 2 * np.pi * turns
+        recording = fgmbs.Recording.of(np.asarray(truth.t) + later, values)
+        return fgmbs.smooth(mechanism, recording, sensors, (Disturbance(1e-3),), dt=1e-2)
+
+    expected = estimate(0.0, 0)
+    for later, turns in ((1.7e9, 0), (0.0, 1e6)):
+        found = estimate(later, turns)
+        for name in ("dq", "ddq", "q_std"):
+            atol = 2e-9 * np.max(np.abs(getattr(expected, name)))
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=atol, err_msg=name)
+
+
+@pytest.mark.slow
+def test_a_motion_by_samples_at_any_time():
+    """Stamps of today are rounded to a quarter of a microsecond."""
+    mechanism = made(DRIVEN_PENDULUM, **SAME)
+    t, wave = waved(mechanism, 1.0)
+    expected, found = (fgmbs.hybrid_dynamics(mechanism, later + t, wave) for later in (0.0, 1.7e9))
+    for name in ("q", "dq", "forces"):
+        atol = 1e-6 * np.max(np.abs(getattr(expected, name)))
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=atol, err_msg=name)

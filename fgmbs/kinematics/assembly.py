@@ -11,7 +11,7 @@ from fgmbs.arguments import finite_number
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.names import Numbers, finite_vector, given_arrays, listed
 from fgmbs.kinematics.position import PositionInfo, solve_position
-from fgmbs.kinematics.search import distances, nearest_assembly, search, unit_rows
+from fgmbs.kinematics.search import aimed, distances, nearest_assembly, search, unit_rows
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates
 
@@ -59,6 +59,7 @@ def assemble(
         q, assembled = nearest_assembly(mechanism, time, held, values, None if drawn else start)
         if assembled:
             return q
+    start = aimed(mechanism, start, time, held, values)
     attempts = search(mechanism, start, time, held, values, jnp.asarray(branch == "other"))
     found = np.asarray(attempts.q)[np.asarray(attempts.good)]
     if not len(found):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from fgmbs.algebra.pseudo_inverse import row_norms
+from fgmbs.algebra.pseudo_inverse import rank_factors, row_norms
 from fgmbs.compiled.tracing import where_needed
 from fgmbs.kinematics.position import PositionInfo, PositionProblem, implicit_nearest, nearest_closed
 from fgmbs.kinematics.tracking import lead
@@ -20,6 +20,8 @@ _THROWS = (-1.5, -0.75, 0.75, 1.5)
 """How far a search throws a coordinate, relative to its reach."""
 _GUESSES = 64, 32
 """Thrown guesses of a search, at most, and random ones."""
+_LINEAR = 1e-9
+"""Change of a row's gradient, relative to it, that is rounding."""
 
 
 def nearest_assembly(
@@ -41,7 +43,7 @@ def nearest_assembly(
         values: … and their values [m, rad].
         start: Where to search; the mechanism as drawn by default [m, rad].
     """
-    q_start = mechanism.reference if start is None else start
+    q_start = aimed(mechanism, mechanism.reference if start is None else start, t, given, values)
     arguments = mechanism, q_start, jnp.asarray(t, q_start.dtype), given, values
 
     def nearest():
@@ -59,6 +61,40 @@ def nearest_assembly(
     else:
         found = nearest()
     return _implicit(*arguments, found.q, found.lambda_), found.assembled
+
+
+def aimed(
+    mechanism: AbstractMechanism,
+    start: Coordinates,
+    t: Scalar,
+    given: Bool[Array, " n"] | None,
+    values: Coordinates,
+) -> Coordinates:
+    """A start that has the given values and meets the rows that are linear, gears and the like, where a given angle is
+    more than half a turn away.
+
+    The same assemblies are nearest to it, because such rows are met at right angles. From many turns away no search
+    would find them, and distances would have no digits left to tell them from others.
+    """
+    if given is None or not mechanism.is_vector_space:
+        return start
+    fixed = jax.lax.stop_gradient((mechanism, start, jnp.asarray(t, start.dtype), given, values))
+    angles = np.array([unit == "rad" for unit in mechanism.coordinate_units])
+    away = jnp.where(given & angles, jnp.abs(fixed[4] - fixed[1]), 0.0)
+    return start + where_needed(jnp.max(away) > np.pi, lambda: _aim(*fixed), jnp.zeros_like(start))
+
+
+@eqx.filter_jit
+def _aim(mechanism, start, t, given, values) -> Coordinates:
+    mechanism = prepared(mechanism)
+    anywhere = start + mechanism.reach * jax.random.normal(jax.random.key(2), (2, start.size), start.dtype)
+    slopes = [mechanism.sized(mechanism.constraint_jacobian(q, t)) for q in (start, *anywhere)]
+    norms = row_norms(slopes[0], mechanism.constraint_sizes)
+    bent = jnp.max(jnp.abs(jnp.stack(slopes[1:]) - slopes[0]), axis=(0, 2)) > _LINEAR * norms
+    held = jnp.where(given, 1 / mechanism.coordinate_sizes, 0.0)
+    rows = jnp.concatenate([jnp.where(bent[:, None], 0.0, slopes[0] / norms[:, None]), mechanism.sized(jnp.diag(held))])
+    gaps = jnp.concatenate([jnp.where(bent, 0.0, mechanism.constraints(start, t) / norms), held * (start - values)])
+    return -mechanism.sized(rank_factors(rows).pseudo_inverse() @ gaps)
 
 
 class _Found(NamedTuple):

@@ -207,7 +207,11 @@ _FIRST, _OTHER = (0.7, -0.7), (0.6, 0.8)
 @pytest.mark.parametrize(
     "other, said, warned",
     [
-        (Branch(0, _OTHER, 1.5, np.nan, False), "the first samples are 4.48 times less likely", "from another one, which"),
+        (
+            Branch(0, _OTHER, 1.5, np.nan, False),
+            "the first samples are 4.48 times less likely",
+            "from another one, which",
+        ),
         (Branch(0, _OTHER, 30.0, np.nan, False), "the first samples are more than a million times less likely", None),
         (Branch(0, _OTHER, 9.0, 0.31, False), "has a probability of 0.31", "one, with a probability of 0.31, which"),
         (Branch(0, _OTHER, 9.0, 1e-4, False), "has a probability of 0.0001", None),

@@ -18,7 +18,7 @@ from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.kinematics.closure import Closure, Instant
 from fgmbs.kinematics.names import listed
-from fgmbs.kinematics.search import unit_rows
+from fgmbs.kinematics.search import aimed, unit_rows
 from fgmbs.kinematics.tracking import Tracked, implicit_pose, implicit_poses, walk
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.problems.driven.desired import DesiredMotion
@@ -28,7 +28,7 @@ from fgmbs.problems.driven.motors import Motor
 from fgmbs.problems.simulation.marching import Outside
 from fgmbs.problems.solving import finish, solve
 from fgmbs.status import Status
-from fgmbs.typing import Coordinates
+from fgmbs.typing import Coordinates, Scalar
 
 _IDLE = 1e-9
 """Share of an actuator's force that does work, below which it counts as none."""
@@ -99,13 +99,16 @@ def _beyond(mechanism, wanted: DesiredMotion, motion: DrivenMotion, k: int) -> s
 
 
 def _followed(mechanism: AbstractMechanism, wanted: DesiredMotion, guess: Coordinates | None) -> Tracked:
-    """The way from the drawing, if it is assembled so and there is one; else from the pose of the first sample."""
-    t0, drawn = wanted.start, jax.lax.stop_gradient(mechanism.reference)
-    closed = unit_rows(mechanism, drawn, jnp.asarray(t0, drawn.dtype))[0]
+    """The way from the drawing, turned as often as the first sample is, if it is assembled so and there is one; else
+    from the pose of the first sample."""
+    held, drawn, y0 = jax.lax.stop_gradient((mechanism, mechanism.reference, wanted.y[0]))
+    t0 = jnp.asarray(wanted.start, drawn.dtype)
+    drawn = _turned(held, drawn, t0, wanted.followed, y0)
+    closed = unit_rows(mechanism, drawn, t0)[0]
 
     def attempt(state):
         k, _ = state
-        q0 = where_needed(k > 0, lambda: first_pose(mechanism, wanted.followed, wanted.y[0], t0, guess)[0], drawn)
+        q0 = where_needed(k > 0, lambda: first_pose(mechanism, wanted.followed, y0, wanted.start, guess)[0], drawn)
         return k + 1, _walk(mechanism, q0, wanted, (k > 0) | closed)
 
     def more(state):
@@ -115,6 +118,15 @@ def _followed(mechanism: AbstractMechanism, wanted: DesiredMotion, guess: Coordi
     T = wanted.t.shape[0]
     nothing = Tracked(jnp.zeros((T, mechanism.n), drawn.dtype), jnp.zeros(T, bool), jnp.zeros(T, int))
     return repeat(more, attempt, (jnp.asarray(0 if guess is None else 1), nothing))[1]
+
+
+def _turned(mechanism: AbstractMechanism, drawn: Coordinates, t: Scalar, followed: tuple[int, ...], y) -> Coordinates:
+    """The drawing with whole turns of the followed angles, by which these are nearest to y."""
+    places = jnp.asarray(followed, int)
+    angles = np.array([mechanism.coordinate_units[k] == "rad" for k in followed])
+    turns = jnp.where(angles, jnp.round((y - drawn[places]) / (2 * jnp.pi)), 0.0)
+    given = jnp.zeros(mechanism.n, bool).at[places].set(turns != 0)
+    return aimed(mechanism, drawn, t, given, drawn.at[places].add(2 * jnp.pi * turns))
 
 
 @eqx.filter_jit
