@@ -16,9 +16,6 @@ from fgmbs.problems.smooth.rounds import SmoothingState
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
 
-_MOST = 3
-"""Other starts of a recording that are solved."""
-
 
 class Motion(NamedTuple):
     """A motion that explains the recordings."""
@@ -42,8 +39,8 @@ class Compared(NamedTuple):
 
     best: Motion
     log_likelihoods: Float[np.ndarray, "recordings candidates"] | None
-    """Of the starts of each recording, those of the others as they are in the best; NaN of one that was not solved,
-    did not converge, or led to the same motion as another. None until they were compared."""
+    """Of the starts of each recording, those of the others as they are in the best; −∞ where nothing as likely was
+    found, NaN of one that was not tried or did not converge. None until they were compared."""
 
 
 def compared(first: Motion, starts: Starts, solved: Callable[[SmoothingProblem], Motion]) -> Iterator[Compared]:
@@ -58,30 +55,38 @@ def compared(first: Motion, starts: Starts, solved: Callable[[SmoothingProblem],
         starts: Its own start, and others, compared by the first samples.
         solved: Solves a problem with one start for each recording.
     """
-    best, behind = first, np.atleast_2d(np.asarray(starts.behind))
+    best, behind = first, np.atleast_2d(np.array(starts.behind))
     given = np.atleast_1d(np.asarray(first.problem.recording.given))
     origin, log_likelihoods = np.zeros(len(behind), int), np.full(behind.shape, np.nan)
     for number in range(len(behind)):
         log_likelihoods[number, origin[number]] = best.log_likelihood
         order = np.argsort(behind[number], kind="stable")
-        for k in [k for k in order if np.isfinite(behind[number, k]) and k != origin[number]][:_MOST]:
+        for k in [k for k in order if np.isfinite(behind[number, k]) and k != origin[number]]:
             if behind[number, k] >= DECIDED and best.converged:
                 break
             elsewhere = origin.copy()
             elsewhere[number] = k
             other = solved(_begun_at(first.problem, starts, elsewhere))
-            if not other.converged or float(_apart(best, other)) <= SAME:
+            if not other.converged:
+                worse = best.converged and float(other.seen.log_likelihood) < best.log_likelihood - DECIDED
+                log_likelihoods[number, k] = -np.inf if worse else np.nan
+                continue
+            if float(_apart(best, other)) <= SAME:
+                behind[number, k] = np.inf
                 continue
             log_likelihoods[number, k] = other.log_likelihood
             kept = DECIDED if given[number] and origin[number] == 0 and best.converged else 0.0
             if not other.log_likelihood <= best.log_likelihood + kept:
                 best, origin = other, elsewhere
-            yield _compared(best, starts, origin, log_likelihoods)
-    yield _compared(best, starts, origin, log_likelihoods)
+            yield _compared(best, starts, origin, behind, log_likelihoods)
+    yield _compared(best, starts, origin, behind, log_likelihoods)
 
 
-def _compared(best: Motion, starts: Starts, origin: np.ndarray, log_likelihoods: np.ndarray) -> Compared:
-    starts = starts._replace(best=jnp.asarray(origin.reshape(starts.best.shape)))
+def _compared(
+    best: Motion, starts: Starts, origin: np.ndarray, behind: np.ndarray, log_likelihoods: np.ndarray
+) -> Compared:
+    of = lambda array, like: jnp.asarray(array.reshape(like.shape))
+    starts = starts._replace(best=of(origin, starts.best), behind=of(behind, starts.behind))
     return Compared(best._replace(at=eqx.tree_at(lambda at: at.starts, best.at, starts)), log_likelihoods.copy())
 
 

@@ -1,6 +1,7 @@
 """State estimation: the motion, the forces and their uncertainty from what sensors have read."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -19,6 +20,7 @@ from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.arguments import checked_window, nominal_delays
 from fgmbs.problems.estimation.data import Grid, left_out
+from fgmbs.problems.estimation.first_state import DECIDED
 from fgmbs.problems.estimation.unknowns import checked_priors
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.simulation.result import worst
@@ -48,6 +50,12 @@ from fgmbs.status import Status
 
 _LOOSER = 1e6, 1e4, 1e2
 """Spectral densities of unknown forces, relative to theirs, that lead to where a solution is looked for again."""
+_PATIENCE = 8
+"""Rounds of which each gains as much as the last one, within which a solution has to become worth it."""
+_ON_THE_WAY = 5
+"""Rounds with larger forces, at most."""
+_POOR = 5.0
+"""Cost by reading of a solution beside which there may be a better one; noise leaves a half."""
 _TOLD = 100
 """Steps of a fixed-lag smoother between two reports of its progress."""
 
@@ -145,8 +153,11 @@ def _solve(
             tell("solving", round, float(at.look.cost))
         found = Compared(Motion(problem, at, surveyed(problem, at)), None)
 
+        # Where sizes of noise are found, costs are those of other sizes.
+        worth = math.inf if problem.sizes.size else float(at.look.cost) + DECIDED
+
         def solved(other: SmoothingProblem) -> Motion:
-            for round, at in enumerate(_rounds(other, begun(other))):
+            for round, at in enumerate(_rounds(other, begun(other), worth if found.best.converged else math.inf)):
                 tell("solving from another start", round, float(at.look.cost))
             return Motion(other, at, surveyed(other, at))
 
@@ -162,31 +173,56 @@ def _solve(
     return found.best.problem, _concluded(found)
 
 
-def _rounds(problem: SmoothingProblem, first: SmoothingState) -> Iterator[SmoothingState]:
+def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = math.inf) -> Iterator[SmoothingState]:
     """The solution after every round.
 
-    Where it does not converge, once more from where larger unknown forces lead, which become smaller step by step.
+    Where it does not converge, or ends far from what was read, it is looked for again from where larger unknown forces
+    lead, which become smaller step by step, and from the motion that the mechanism makes by itself.
+
+    Args:
+        problem: The problem.
+        first: The first guess.
+        worth: Cost above which a solution is not worth more rounds.
     """
     at = first
-    for at in _to_the_end(problem, first):
+    for at in _to_the_end(problem, first, worth):
         yield at
-    if bool(at.status == Status.converged):
-        return
-    near = begun(problem.loosened(_LOOSER[0]))
-    for factor in _LOOSER:
-        looser = problem.loosened(factor)
-        *_, near = _to_the_end(looser, begun_at(looser, near, sizes=False))
-    *_, again = _to_the_end(problem, begun_at(problem, near))
-    if bool(again.status == Status.converged) or float(again.look.cost) < float(at.look.cost):
-        yield again
+    read = sum(int(np.isfinite(channel.values).sum()) for channel in problem.recording.channels)
+    for guess in (_led_by_larger_forces, _by_itself):
+        if bool(at.status == Status.converged) and float(at.look.cost) < _POOR * read:
+            return
+        *_, again = _to_the_end(problem, begun_at(problem, guess(problem)), worth)
+        if _rank(again) < _rank(at):
+            yield (at := again)
 
 
-def _to_the_end(problem: SmoothingProblem, at: SmoothingState) -> Iterator[SmoothingState]:
+def _rank(at: SmoothingState) -> tuple[bool, float]:
+    return not bool(at.status == Status.converged), float(at.look.cost)
+
+
+def _to_the_end(problem: SmoothingProblem, at: SmoothingState, worth: float = math.inf) -> Iterator[SmoothingState]:
+    cost = math.inf
     while not bool(at.done):
         at = improved(problem, at)
+        before, cost = cost, float(at.look.cost)
         if bool(at.resize):
             at = resized(problem, at, surveyed(problem, at))
         yield at
+        if before - cost < (cost - worth) / _PATIENCE:
+            return
+
+
+def _led_by_larger_forces(problem: SmoothingProblem) -> SmoothingState:
+    near = begun(problem.loosened(_LOOSER[0]))
+    for factor in _LOOSER:
+        looser = problem.loosened(factor)
+        *_, near = itertools.islice(_to_the_end(looser, begun_at(looser, near, sizes=False)), _ON_THE_WAY)
+    return near
+
+
+def _by_itself(problem: SmoothingProblem) -> SmoothingState:
+    channels = tuple(part._replace(values=jnp.full_like(part.values, jnp.nan)) for part in problem.recording.channels)
+    return begun(problem.of(problem.recording._replace(channels=channels)))
 
 
 def _concluded(found: Compared) -> Solution:

@@ -1,0 +1,69 @@
+"""A five-bar robot of two degrees of freedom falls, one crank has an encoder: is the motion found, or a doubt said?
+
+    python experiments/encoder_start.py [--seeds 100] [--duration 0.4] [--workers 2]
+
+Where the motion begins is not given: the robot is let go at rest, near the drawing. An estimate says a doubt if a
+warning is about its start (another motion fits, too), or if it did not converge. Without doubt, the motion should be
+the right one, and 95 % of its coordinates within their bands.
+"""
+
+import multiprocessing
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tyro
+
+import fgmbs
+from fgmbs.results.warnings import warnings
+
+MECHANISM = Path(__file__).parents[1] / "configs" / "mechanisms" / "five_bar.yaml"
+DT = 5e-3
+
+
+class Judged(NamedTuple):
+    converged: bool
+    right: bool
+    doubted: bool
+    weight: float
+    """Probability that the estimate gives itself."""
+    covered: float
+    """Share of coordinates within 1.96 standard deviations."""
+
+
+def judged(job: tuple[int, float]) -> Judged:
+    seed, duration = job
+    rng, robot = np.random.default_rng(seed), fgmbs.load(MECHANISM)
+    drawn = dict(zip(robot.coordinate_names, map(float, robot.reference), strict=True))
+    start = {name: drawn[name] + rng.uniform(-0.5, 0.5) for name in ("theta_l", "theta_r")}
+    truth = fgmbs.simulate(robot, duration, DT, start=start)
+    encoder = [fgmbs.sensors.Encoder("encoder", of="theta_l", sigma=1e-3)]
+    recording = fgmbs.readings(robot, truth, encoder, seed=seed)
+    found = fgmbs.smooth(robot, recording, encoder, [fgmbs.inputs.Disturbance(1e-4)], throw=False)
+    off = np.asarray(found.q) - np.asarray(truth.q)
+    off[:, -2:] -= 2 * np.pi * np.round(off[:, -2:] / (2 * np.pi))
+    covered = float(np.mean(np.abs(off) <= 1.96 * np.asarray(found.q_std)))
+    said = any(text.startswith("start") for text in warnings(found.to_dataset()))
+    converged = bool(found.status == fgmbs.Status.converged)
+    weight = found.branches[0].weight if found.branches else np.nan
+    # Another assembly is far off somewhere; the right one may be, within its bands.
+    far = np.max(np.abs(off) - 5 * np.asarray(found.q_std))
+    return Judged(converged, bool(far < 0.05), said or not converged, weight, covered)
+
+
+def main(seeds: int = 100, duration: float = 0.4, workers: int = 2) -> None:
+    fgmbs.cache()
+    with multiprocessing.get_context("spawn").Pool(workers, fgmbs.cache) as pool:
+        rows = pool.map(judged, [(seed, duration) for seed in range(seeds)])
+    sure = [row for row in rows if not row.doubted]
+    told = [row for row in rows if row.doubted]
+    print(f"{seeds} runs: {sum(row.converged for row in rows)} converged, {len(told)} said a doubt about the start")
+    print(f"without doubt: {len(sure)}, right {sum(row.right for row in sure)}", end="")
+    print(f", coverage {np.mean([row.covered for row in sure]):.1%}" if sure else "")
+    print(f"with doubt:    {len(told)}, right {sum(row.right for row in told)}", end="")
+    weights = [row.weight for row in told if np.isfinite(row.weight)]
+    print(f", of which {np.sum(weights):.1f} were expected of {len(weights)} with a probability" if weights else "")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
