@@ -115,6 +115,7 @@ def test_the_second_of_everything(configs, tmp_path, compiled):
     assert not compiled
 
 
+@pytest.mark.slow
 def test_every_program_of_an_estimate_is_compiled_once(configs, compiled):
     """Those that follow the first guess are compiled beside it, and found when they are called; in all rounds."""
     fourbar = fgmbs.load(configs / "mechanisms" / "fourbar_crank_angle.yaml")

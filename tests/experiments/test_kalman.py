@@ -187,6 +187,7 @@ def test_without_random_forces_the_truth_is_the_exact_motion(fourbar):
     assert np.max(np.abs(jax.vmap(fourbar.constraints)(true.q, true.t))) < 1e-13
 
 
+@pytest.mark.slow
 def test_random_forces_feed_their_power(fourbar):
     """Without gravity √(2 T), with the sign of the crank's velocity, is Brownian motion of rate 2 power."""
     weightless = eqx.tree_at(lambda m: m.parameters["gravity.y"], fourbar, jnp.zeros(()))

@@ -62,6 +62,7 @@ def tests(pendulum, recording):
     return {test.name: test for test in estimated(pendulum, recording, ASSUMED).score_tests()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "row"), [("L", ()), ("enc.delay", ()), ("acc.gain", ()), ("acc.bias", (1,)), ("acc.at", (0,))]
 )

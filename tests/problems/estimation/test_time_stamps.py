@@ -83,6 +83,7 @@ def off(est, motion):
     return np.mean((np.asarray(est.dq) - truth)[20:-20] ** 2)
 
 
+@pytest.mark.slow
 def test_irregular_stamps_are_found_to_be_noise(pendulum, motion):
     """By default, with the size of the disturbance; the speed is that of the motion, not that of the stamps."""
     est = estimated(pendulum, motion, encoder())

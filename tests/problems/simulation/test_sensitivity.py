@@ -28,6 +28,7 @@ def test_a_pendulum_that_stands_on_its_head_leaves_it_exponentially(pendulum):
     np.testing.assert_allclose(motion.sensitivity(), expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_small_displacements_grow_as_in_simulations(configs):
     double = fgmbs.load(configs / "mechanisms" / "double_pendulum_ibm.yaml")
     angles, h = {"theta": 0.5, "phi": 1.0}, 1e-5

@@ -85,7 +85,9 @@ def test_unit_of_mass(drawn, short_run, options):
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e-3], ids=["millimetres", "kilometres"])
-@pytest.mark.parametrize("options", [{}, INDEPENDENT], ids=["dependent", "independent"])
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param(INDEPENDENT, marks=pytest.mark.slow)], ids=["dependent", "independent"]
+)
 def test_unit_of_length(drawn, short_run, options, scale):
     rescaled = short_run(placed(drawn, np.eye(2), np.zeros(2), scale), **options)
     np.testing.assert_allclose(positions(rescaled) / scale, positions(short_run(drawn, **options)), atol=1e-9)

@@ -76,6 +76,7 @@ def crank_rocker_rods(theta, a=0.1, b=0.3, c=0.25, d=0.35):
     return (0.2, 0.0 * pin, pin), (0.5, pin, Q), (0.4, pivot + 0.0 * Q, Q)
 
 
+@pytest.mark.slow
 def test_slider_crank_follows_its_equation_of_one_coordinate(configs):
     """A θ̈ + ½ A' θ̇² + V' = 0, integrated by SciPy."""
     result = run(configs, "slider_crank", 0.5, 2.5e-3, integrator="hermite_simpson")

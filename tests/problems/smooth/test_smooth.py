@@ -208,6 +208,7 @@ def test_windows_solved_to_the_end_are_those_of_dense_algebra(dense):
         np.testing.assert_array_less(np.abs(covariance - cov), 1e-8 * scale)
 
 
+@pytest.mark.slow
 def test_online_is_the_fixed_lag_smoother_over_dense_windows(fourbar, recording, dense):
     online = fgmbs.online(fourbar, SENSORS, POWER, dt=DT, window=4, between_steps=False)
     now, values = online.init({"x_P1": 1.0}), {}
@@ -302,6 +303,7 @@ def test_calibration_is_found(fourbar, motion):
             assert sigma < 0.1 * float(np.ravel(sensors[[s.name for s in sensors].index(name)].unknowns[key].sigma)[0])
 
 
+@pytest.mark.slow
 def test_given_sizes_are_kept_and_missing_ones_found(fourbar, motion):
     sizes = Unknown(0.05), Unknown(0.03)
     sensors = (Gyroscope("gyro", body="coupler", sigma=sizes[0]), Encoder("enc", body="crank", sigma=sizes[1]))
