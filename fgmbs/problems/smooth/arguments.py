@@ -32,6 +32,7 @@ from fgmbs.problems.simulation.arguments import Integrator, transition_of
 from fgmbs.problems.smooth.problem import RecordingData, SmoothingProblem
 from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.unknowns import known
 
 
 def prepare_smooth(
@@ -62,7 +63,7 @@ def prepare_smooth(
     every = tuple(grids.grid(one, sensors, parts, dt) for one, parts in zip(recordings, channels, strict=True))
     longest = max(grid.dt * grid.steps for grid in every)
     irregular = {s.name: max(grids.irregular(parts[k]) for parts in channels) for k, s in enumerate(sensors)}
-    sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs, longest, irregular)
+    sensors, inputs, sizes = freed_sizes(known(mechanism), sensors, inputs, longest, irregular)
     mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)
     chart = chosen_coordinates(mechanism, independent)
     time_steps = [grid.dt for grid in every]
