@@ -16,6 +16,8 @@ from .mechanisms.planar.mechanism import PlanarMechanism
 from .problems.driven.driven_motion import DrivenMotion
 from .problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dynamics
 from .problems.driven.inverse_dynamics import inverse_dynamics, prepare_inverse_dynamics
+from .problems.identify.identify import identify
+from .problems.identify.result import Identification
 from .problems.observability import observability
 from .problems.online.estimator import OnlineEstimator, online
 from .problems.questions import finish, solve
@@ -46,6 +48,7 @@ __all__ = [
     "Factor",
     "FgmbsError",
     "FixedLagSmoother",
+    "Identification",
     "Interrupted",
     "LevenbergMarquardt",
     "Noise",
@@ -67,6 +70,7 @@ __all__ = [
     "energy",
     "finish",
     "hybrid_dynamics",
+    "identify",
     "inputs",
     "inverse_dynamics",
     "load",

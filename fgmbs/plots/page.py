@@ -3,7 +3,7 @@
 import base64
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fgmbs.results import sections
@@ -25,15 +25,22 @@ pre { background: #f5f5f5; padding: 0.8em; overflow-x: auto; font-size: 13px; }
 """
 
 
-def report_page(dataset: "xr.Dataset", figures: Mapping[str, bytes]) -> str:
+def report_page(
+    dataset: "xr.Dataset",
+    figures: Mapping[str, bytes],
+    parts: "Sequence[Section] | None" = None,
+    kind: str = "Estimate",
+) -> str:
     """The report of an estimate with its figures, settings, versions and mechanism, as the text of an HTML file.
 
     Args:
         figures: PNG files by what they show.
+        parts: What the report has to say; by default what it has of the estimate.
+        kind: What it is a report of.
     """
     name = html.escape(str(dataset.attrs["name"]))
     main, others = [], []
-    for section in sections(dataset):
+    for section in sections(dataset) if parts is None else parts:
         (others if section.title == "Notes" else main).append(_section(section))
     drawn = [
         f'<figure><img alt="{html.escape(title)}" src="data:image/png;base64,{base64.b64encode(png).decode()}">'
@@ -44,7 +51,7 @@ def report_page(dataset: "xr.Dataset", figures: Mapping[str, bytes]) -> str:
     texts = {"Settings": json.dumps(json.loads(dataset.attrs["config"]), indent=2, ensure_ascii=False)}
     if "mechanism" in dataset.attrs:
         texts["Mechanism"] = dataset.attrs["mechanism"]
-    parts = [
+    blocks = [
         *main,
         "<h2>Figures</h2>" * bool(drawn),
         *drawn,
@@ -53,8 +60,8 @@ def report_page(dataset: "xr.Dataset", figures: Mapping[str, bytes]) -> str:
         f"<p>Made by {html.escape(', '.join(' '.join(pair) for pair in made))}.</p>",
     ]
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Estimate: {name}</title>'
-        f"<style>{_STYLE}</style></head>\n<body><h1>Estimate: {name}</h1>\n" + "\n".join(parts) + "\n</body></html>\n"
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{kind}: {name}</title>'
+        f"<style>{_STYLE}</style></head>\n<body><h1>{kind}: {name}</h1>\n" + "\n".join(blocks) + "\n</body></html>\n"
     )
 
 

@@ -51,8 +51,13 @@ def estimate_report(dataset: "xr.Dataset", seconds: float | None = None) -> str:
     Args:
         seconds: How long it took.
     """
+    return in_words(sections(dataset, seconds))
+
+
+def in_words(parts: list[Section]) -> str:
+    """The parts of a report as text."""
     blocks = []
-    for section in sections(dataset, seconds):
+    for section in parts:
         if not section.header:
             blocks.append("\n".join([section.title, *(f"- {text}" for (text,) in section.rows)]))
         elif section.header == ("", ""):

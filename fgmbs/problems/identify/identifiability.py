@@ -1,0 +1,137 @@
+"""What recordings say of parameters, and what they cannot: rank, combinations, what would tell them apart."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from fgmbs.kinematics.names import listed
+
+_NOTHING = 1e-10
+"""Eigenvalue of the information of the data, its diagonal being 1, below which a combination is not told at all."""
+_PART = 0.05
+"""Least part of a combination that is named, relative to its largest."""
+_WEAK = 0.5
+"""Standard deviation of a parameter relative to its value from which on it is called badly determined."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Combination:
+    """A direction in which parameters may change together without any reading noticing."""
+
+    parts: dict[str, float]
+    """Change of each parameter in it, the largest being 1: relative ones of those found by their logarithm, in units of
+    the standard deviation that each would have alone of the others."""
+    separated_by: tuple[str, ...]
+    """Parameters of which one has to be known for the others to be found."""
+
+    def __str__(self) -> str:
+        return " with ".join(f"{part:+.2g} {name}" for name, part in self.parts.items())
+
+
+@dataclasses.dataclass(frozen=True)
+class Identifiability:
+    """What the data, without priors, say of the parameters."""
+
+    names: tuple[str, ...]
+    rank: int
+    """Combinations of parameters that the data determine."""
+    without_influence: tuple[str, ...]
+    """Parameters on which no reading depends."""
+    combinations: tuple[Combination, ...]
+    """Combinations that the data cannot separate."""
+    badly_determined: tuple[str, ...]
+    """Parameters whose standard deviation is more than half of their value."""
+    condition: float
+    """Ratio of the largest to the smallest singular value of what is determined, parameters in units of what each
+    would be known to alone."""
+
+    @property
+    def determined(self) -> tuple[str, ...]:
+        """Parameters that take part in no combination that is left open."""
+        open_ = {name for one in self.combinations for name in one.parts} | set(self.without_influence)
+        return tuple(name for name in self.names if name not in open_)
+
+    def __str__(self) -> str:
+        lines = [f"{self.rank} of {len(self.names)} combinations of parameters are determined by the data"]
+        if self.without_influence:
+            lines.append(f"- no reading depends on {listed(self.without_influence)}")
+        for one in self.combinations:
+            lines.append(
+                f"- {listed(one.parts)} cannot be separated: the change {one} is not seen in any reading; give the "
+                f"value of {' or '.join(one.separated_by)}, or a sensor or a motion that tells"
+            )
+        if self.badly_determined:
+            lines.append(f"- badly determined, to worse than half of their value: {listed(self.badly_determined)}")
+        if len(lines) == 1:
+            lines.append(f"- condition {self.condition:.3g}")
+        return "\n".join(lines)
+
+
+def identifiability(
+    names: Sequence[str],
+    information: Float[np.ndarray, "p p"],
+    prior: Float[np.ndarray, " p"],
+    influence: Float[np.ndarray, " p"],
+    relative: Float[np.ndarray, " p"],
+    at_bound: Bool[np.ndarray, " p"],
+) -> Identifiability:
+    """What the data say of parameters.
+
+    Args:
+        names: Of the numbers of θ.
+        information: Of θ, priors included.
+        prior: Standard deviations of the priors of θ, infinite ones included.
+        influence: Change of all residuals by each of θ, the motion being held.
+        relative: Standard deviation of each parameter relative to its value.
+        at_bound: Which are as small or as large as they may be.
+    """
+    data = information - np.diag(1 / prior**2)
+    blind = ~(influence * np.where(np.isfinite(prior), prior, np.inf) > 1e-6) | ~(influence > 0)
+    told = np.flatnonzero(~blind)
+    # Rounding of the difference: what a prior told and the data do not is of the size of its last digits.
+    data = data[np.ix_(told, told)]
+    unit = np.sqrt(np.maximum(influence[told] ** 2, np.finfo(float).tiny))
+    values, directions = np.linalg.eigh(data / np.outer(unit, unit)) if told.size else (np.zeros(0), np.zeros((0, 0)))
+    largest = float(values[-1]) if values.size else 1.0
+    rounding = 1e3 * np.finfo(float).eps * float(np.max(np.abs(np.diag(information)[told]) / unit**2, initial=0.0))
+    lost = values < max(_NOTHING * largest, rounding)
+    combinations = []
+    for direction in _sparse(directions[:, lost]):
+        change = direction / unit  # in θ
+        change = change * np.sqrt(np.abs(np.diag(data)))
+        change = change / change[np.argmax(np.abs(change))]
+        parts = {names[told[k]]: float(change[k]) for k in np.flatnonzero(np.abs(change) > _PART)}
+        if len(parts) == 1:
+            blind[[names.index(name) for name in parts]] = True
+            continue
+        combinations.append(Combination(parts, tuple(parts)))
+    determined = values[~lost]
+    weak = (relative > _WEAK) & ~blind & ~at_bound
+    open_ = {name for one in combinations for name in one.parts}
+    return Identifiability(
+        tuple(names),
+        int(determined.size),
+        tuple(names[k] for k in np.flatnonzero(blind)),
+        tuple(combinations),
+        tuple(names[k] for k in np.flatnonzero(weak) if names[k] not in open_),
+        float(np.sqrt(largest / determined[0])) if determined.size else np.inf,
+    )
+
+
+def _sparse(directions: Float[np.ndarray, "p k"]) -> list[np.ndarray]:
+    """Vectors that span the same, each with as many zeros as elimination gives: combinations of few parameters."""
+    rows = directions.T.copy()
+    free = list(range(rows.shape[0]))
+    done = []
+    while free:
+        block = np.abs(rows[free])
+        row, column = np.unravel_index(np.argmax(block), block.shape)
+        pivot = free.pop(int(row))
+        rows[pivot] /= rows[pivot, column]
+        for other in range(rows.shape[0]):
+            if other != pivot:
+                rows[other] -= rows[other, column] * rows[pivot]
+        done.append(pivot)
+    return [rows[k] for k in sorted(done)]

@@ -1,0 +1,151 @@
+"""Parameter identification: what a mechanism is made of, from recordings of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from fgmbs.arguments import choice, of_type
+from fgmbs.errors import ArgumentError, Interrupted
+from fgmbs.inputs import AbstractInput
+from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
+from fgmbs.problems.estimation.arguments import checked_sensors
+from fgmbs.problems.identify.free import FreeNumbers, Parts, freed_by_name
+from fgmbs.problems.identify.result import Identification
+from fgmbs.problems.identify.smoother import Found, Progress, found_by_smoother
+from fgmbs.problems.simulation.arguments import Integrator
+from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
+from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.problems.smooth.result import smoothed_motion
+from fgmbs.problems.smooth.rounds import concluded
+from fgmbs.sensors.base import AbstractSensor, attribute
+from fgmbs.signals.recordings.recording import Recording
+from fgmbs.unknowns import is_unknown
+
+_METHODS = ("smoother",)
+
+
+def identify(
+    mechanism: AbstractMechanism,
+    recordings: Recording | Sequence[Recording],
+    sensors: Sequence[AbstractSensor],
+    inputs: Sequence[AbstractInput] = (),
+    *,
+    free: FreeNumbers,
+    method: str = "smoother",
+    dt: float | None = None,
+    start: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
+    start_velocities: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
+    start_sigma: tuple[float, float] | None = None,
+    integrator: Integrator = "hermite_simpson",
+    throw: bool = True,
+    progress: Progress | None = None,
+) -> Identification:
+    """Parameters of a mechanism, of its sensors and of the forces on it, from recordings, with their uncertainty.
+
+    The motion of all recordings and the parameters θ are found together, as the most likely ones (Marklund 2025): one
+    least-squares problem in which steps are eliminated one after the other and θ last. Unknown forces are the noise of
+    the dynamics; they are weighed by the mass matrix at the solution, not within it, so that no mass shrinks to make
+    forces likely. The solution is led from forces a million times as large, under which the sensors alone decide, to
+    their own size.
+
+    Args:
+        mechanism: The mechanism with first values of its parameters.
+        recordings: What was recorded; parameters are shared, each recording has a motion of its own.
+        sensors: What the signals mean.
+        inputs: Forces besides those of the mechanism, as in `smooth`: recorded commands, unknown forces. By default a
+            white `Disturbance` whose power is found from the data.
+        free: What is looked for, by name: "coupler.mass" of the mechanism, of a class of one's own the name of a field,
+            "gyro.bias" of a sensor, "motor.gain" of a force. With each a pair of bounds, a first value, an `Unknown`
+            (prior, bounds, logarithm), or True.
+        method: "smoother".
+        dt: Time step; by default the interval between samples of the fastest sensor [s].
+        start: Coordinates at the start by name, of each recording if they differ.
+        start_velocities: Velocities at the start by name.
+        start_sigma: See `smooth`.
+        integrator: Integration rule between steps, see `simulate`.
+        throw: Raise if the solve fails; otherwise leave it to `status`.
+        progress: Called with (what is being done, round, cost) from time to time.
+
+    Raises:
+        ArgumentError: An argument is invalid, a name is none of a number, a recording lacks a signal, or there are
+            fewer readings than parameters.
+        AssemblyError: The start cannot be assembled.
+        SolveError: The solve failed; its `result` holds the best that was reached.
+        Interrupted: Ctrl-C; its `result` holds the best that was reached.
+    """
+    of_type("throw", throw, bool, "True or False")
+    checked_mechanism(mechanism)
+    choice("method", method, _METHODS)
+    sensors = checked_sensors(mechanism, sensors)
+    of_type("inputs", inputs, (AbstractInput, list, tuple), "forces as of fgmbs.inputs, in a list")
+    inputs = (inputs,) if isinstance(inputs, AbstractInput) else tuple(inputs)
+    parts = freed_by_name(Parts(mechanism, sensors, inputs), free)
+    options = dict(dt=dt, start=start, start_velocities=start_velocities, start_sigma=start_sigma)
+    problem = prepare_smooth(parts.mechanism, recordings, parts.sensors, parts.inputs, **options, integrator=integrator)
+    several = checked_recordings(recordings)
+    _checked_number(problem)
+    notes = tuple(f"{one.source}: {note}" for one in several for note in one.notes)
+    try:
+        found = found_by_smoother(problem, progress or (lambda *_: None))
+    except Interrupted as error:
+        result = _identification(error.result, problem, several, (*notes, "interrupted"), method)
+        raise Interrupted(f"interrupted after {result.iterations} iterations", result) from None
+    result = _identification(found, problem, several, notes, method)
+    if throw:
+        result.check()
+    return result
+
+
+def _checked_number(problem: SmoothingProblem) -> None:
+    """Refuses less than there is to be found.
+
+    Raises:
+        ArgumentError: No number is free, or fewer readings than numbers.
+    """
+    count = problem.free.size
+    if count == 0 and problem.sizes.size == 0:
+        raise ArgumentError("free: expected at least one number to find; found none")
+    readings = sum(int(np.isfinite(channel.values).sum()) for channel in problem.recording.channels)
+    if readings < count:
+        raise ArgumentError(
+            f"recordings: expected at least as many readings as free numbers, {count}; found {readings}"
+        )
+
+
+def _identification(
+    found: Found, given: SmoothingProblem, recordings: Sequence[Recording], notes: Sequence[str], method: str
+) -> Identification:
+    problem, at, seen = found.problem, found.at, found.survey
+    motion = smoothed_motion(problem, concluded(problem, at, seen), notes)
+    return Identification(
+        mechanism=motion.mechanism,
+        sensors=_with_values(motion.sensors, motion.unknowns),
+        inputs=_with_values(motion.inputs, motion.unknowns),
+        states=motion,
+        status=motion.status,
+        iterations=int(motion.iterations),
+        cost_history=np.asarray(motion.cost_history),
+        notes=motion.notes,
+        method=method,
+        recordings=tuple(recordings),
+        free=given.free,
+        theta=np.asarray(at.x.globals),
+        information=np.asarray(seen.information),
+        wide=np.asarray(problem.free.sigma),
+        influence=np.asarray(seen.influence),
+        log_likelihood=float(seen.log_likelihood),
+    )
+
+
+def _with_values(parts: tuple[Any, ...], named: Mapping[str, Array]) -> tuple[Any, ...]:
+    """Sensors or forces with the numbers that were found in the place of unknown ones."""
+
+    def known(part):
+        leaves, structure = jax.tree_util.tree_flatten_with_path(part, is_leaf=is_unknown)
+        new = [named[f"{part.name}.{attribute(path)}"] if is_unknown(leaf) else leaf for path, leaf in leaves]
+        return jax.tree.unflatten(structure, new)
+
+    return tuple(map(known, parts))

@@ -1,0 +1,183 @@
+"""What an identification answers: parameters, how sure they are, the mechanism with them, and what was missing."""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+from fgmbs.arguments import nearest
+from fgmbs.errors import ArgumentError, SolveError
+from fgmbs.inputs import AbstractInput
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.identify.identifiability import Identifiability, identifiability
+from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.status import Status
+from fgmbs.unknowns import Free
+
+if TYPE_CHECKING:
+    from fgmbs.signals.recordings.recording import Recording
+
+_FAR = 3.0
+"""Distance from its first value, in standard deviations of its prior, beyond which a parameter is warned of."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Identification:
+    """Parameters found from recordings.
+
+    Parameters are named as in `free`; those with several numbers have an entry for each, as "viscous[1]". Standard
+    deviations and covariance are those of the parameters themselves; of one that is found by its logarithm, intervals
+    are those of the logarithm, and so never below zero.
+    """
+
+    mechanism: AbstractMechanism
+    """With the parameters that were found."""
+    sensors: tuple[AbstractSensor, ...]
+    """With the numbers that were found, calibration and noise."""
+    inputs: tuple[AbstractInput, ...]
+    """The same of the forces."""
+    states: SmoothedMotion | None
+    """The motion that was found together with them; None of the method "prediction"."""
+    status: Status
+    iterations: int
+    cost_history: Float[np.ndarray, " iterations"]
+    notes: tuple[str, ...]
+    method: str
+    recordings: tuple["Recording", ...]
+    free: Free
+    """θ, with the priors that were given."""
+    theta: Float[np.ndarray, " p"]
+    """θ where it ended: logarithms of parameters found by them."""
+    information: Float[np.ndarray, "p p"]
+    """Inverse of the covariance of θ, priors included."""
+    wide: Float[np.ndarray, " p"]
+    """Standard deviations of the priors that were used: wide ones where none was given."""
+    influence: Float[np.ndarray, " p"]
+    """Change of all residuals by each of θ, the motion being held."""
+    log_likelihood: float
+    """Of the readings, motion and parameters integrated out."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the numbers of θ."""
+        return self.free.number_names
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters by name [SI]."""
+        return dict(zip(self.names, np.asarray(self.free.values(self.theta)).tolist(), strict=True))
+
+    @property
+    def at_bound(self) -> dict[str, bool]:
+        """Which parameters are as small or as large as they may be."""
+        ends = np.asarray(self.free.lower), np.asarray(self.free.upper)
+        return dict(zip(self.names, (self._reaches(*ends)).tolist(), strict=True))
+
+    def _reaches(self, lower, upper):
+        return (self.theta <= lower) | (self.theta >= upper)
+
+    @property
+    def covariance_theta(self) -> Float[np.ndarray, "p p"]:
+        """Covariance of θ; parameters at a bound are taken as known there, as they do not move."""
+        held = np.asarray(list(self.at_bound.values()), bool)
+        covariance = np.zeros_like(self.information)
+        rest = np.flatnonzero(~held)
+        block = self.information[np.ix_(rest, rest)]
+        unit = 1 / np.sqrt(np.maximum(np.diag(block), np.finfo(float).tiny))
+        covariance[np.ix_(rest, rest)] = (
+            unit[:, None] * np.linalg.pinv(unit[:, None] * block * unit, rcond=1e-15, hermitian=True) * unit
+        )
+        return covariance
+
+    @property
+    def covariance(self) -> Float[np.ndarray, "p p"]:
+        """Covariance of the parameters, in the order of `names`, by linearization."""
+        slope = np.where(self.free.logs, np.exp(np.where(self.free.logs, self.theta, 0.0)), 1.0)
+        return slope[:, None] * self.covariance_theta * slope
+
+    @property
+    def std(self) -> dict[str, float]:
+        """Standard deviations of the parameters; 0 of one at a bound."""
+        return dict(zip(self.names, np.sqrt(np.maximum(np.diag(self.covariance), 0.0)).tolist(), strict=True))
+
+    @property
+    def correlation(self) -> Float[np.ndarray, "p p"]:
+        """Correlations of the parameters; 0 of those at a bound."""
+        std = np.sqrt(np.maximum(np.diag(self.covariance_theta), 0.0))
+        return self.covariance_theta / np.where(np.outer(std, std) > 0, np.outer(std, std), 1.0)
+
+    def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+        """Intervals that hold each parameter with this probability, within its bounds.
+
+        Raises:
+            ArgumentError: The level is not between 0 and 1.
+        """
+        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+            raise ArgumentError(f"level: expected a probability between 0 and 1; found {level!r}")
+        z = float(special.ndtri(0.5 + level / 2))
+        std = np.sqrt(np.maximum(np.diag(self.covariance_theta), 0.0))
+        low, high = (
+            np.asarray(self.free.values(np.clip(self.theta + side * z * std, self.free.lower, self.free.upper)))
+            for side in (-1, 1)
+        )
+        return {name: (float(a), float(b)) for name, a, b in zip(self.names, low, high, strict=True)}
+
+    def identifiability(self) -> Identifiability:
+        """What the data, without priors, say of the parameters, and which combinations they cannot separate."""
+        held = np.asarray(list(self.at_bound.values()), bool)
+        std, value = np.sqrt(np.maximum(np.diag(self.covariance), 0.0)), np.asarray(list(self.parameters.values()))
+        relative = np.where(self.free.logs, np.sqrt(np.maximum(np.diag(self.covariance_theta), 0.0)), 0.0)
+        relative = np.where(~self.free.logs & (value != 0), std / np.abs(np.where(value == 0, 1.0, value)), relative)
+        return identifiability(self.names, self.information, self.wide, self.influence, relative, held)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Everything of the parameters that does not fit, or that the data do not tell; empty if there is nothing."""
+        found = []
+        if self.status != Status.converged:
+            found.append(f"the solve did not end well ({Status[self.status]}): nothing below can be relied on")
+        bounded = [name for name, held in self.at_bound.items() if held]
+        found += [f"{name}: at its bound, {self.parameters[name]:.4g}; its interval is not told" for name in bounded]
+        told = self.identifiability()
+        found += [line[2:] for line in str(told).split("\n")[1:] if not line.startswith("- condition")]
+        sigma = np.asarray(self.free.sigma)
+        away = np.abs(self.theta - np.asarray(self.free.value)) / sigma
+        found += [
+            f"{name}: {far:.1f} standard deviations of its prior from the first value"
+            for name, far in zip(self.names, away, strict=True)
+            if np.isfinite(far) and far > _FAR
+        ]
+        return tuple(found)
+
+    def check(self) -> None:
+        """Raises if the solve failed.
+
+        Raises:
+            SolveError: How it ended, with this result.
+        """
+        if self.status != Status.converged:
+            raise SolveError(
+                f"identification: {Status[self.status]}, after {self.iterations} iterations; the error's `result` holds "
+                "the best there was; try bounds or priors for the parameters that its identifiability() names",
+                self,
+            )
+
+    def report(self) -> str:
+        """Parameters with intervals, what the data cannot say, residuals and warnings, in words and numbers."""
+        from fgmbs.results.identification import identification_report  # results build on problems
+
+        return identification_report(self)
+
+    def place(self, name: str) -> int:
+        """Where a parameter stands in `names`.
+
+        Raises:
+            ArgumentError: There is none of this name.
+        """
+        if name not in self.names:
+            raise ArgumentError(
+                f"parameter: there is no free parameter {name!r}{nearest(name, self.names, 'free parameters')}"
+            )
+        return self.names.index(name)

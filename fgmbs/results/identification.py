@@ -1,0 +1,65 @@
+"""What an identification says, in words and numbers."""
+
+import numpy as np
+
+from fgmbs.problems.identify.result import Identification
+from fgmbs.results.dataset import to_dataset
+from fgmbs.results.estimates import Section, in_words, sections
+
+_CORRELATED = 0.9
+"""Correlation of two parameters from which on it is reported."""
+_OF_STATES = ("Residuals", "Outliers", "Known numbers that the data contradict", "Notes")
+"""Parts of the report of the motion that belong to that of the parameters, too."""
+
+
+def identification_report(fit: Identification) -> str:
+    """Parameters with intervals, what the data cannot say, residuals and warnings."""
+    return in_words(identification_sections(fit))
+
+
+def identification_sections(fit: Identification) -> list[Section]:
+    """The parts of the report that have something to say."""
+    of_states = sections(to_dataset(fit.states)) if fit.states is not None else []
+    by_title = {section.title: section for section in of_states}
+    about = list(by_title["Estimate"].rows) if "Estimate" in by_title else []
+    warnings = [(text,) for text in fit.warnings()]
+    told = [(line[2:] if line.startswith("- ") else line,) for line in str(fit.identifiability()).split("\n")]
+    made = [
+        Section("Identification", ("", ""), [("method", fit.method), *about]),
+        Section("Parameters", ("parameter", "value", "±", "", "95 % interval", "before", ""), _parameters(fit)),
+        Section("Identifiability", (), told),
+        Section("Correlations", ("parameter", "other", "correlation"), _correlations(fit)),
+        Section("Warnings", (), warnings + list(by_title["Warnings"].rows if "Warnings" in by_title else [])),
+        *(by_title[title] for title in _OF_STATES if title in by_title),
+    ]
+    return [section for section in made if section.rows]
+
+
+def _parameters(fit: Identification) -> list[tuple[str, ...]]:
+    before = np.asarray(fit.free.values(fit.free.value)).tolist()
+    units = _units(fit)
+    rows = []
+    for (name, value), first in zip(fit.parameters.items(), before, strict=True):
+        low, high = fit.intervals()[name]
+        bound = "at its bound" if fit.at_bound[name] else ""
+        interval = "" if bound else f"{low:.6g} … {high:.6g}"
+        rows.append(
+            (name, f"{value:.6g}", f"{fit.std[name]:.2g}", units.get(name, ""), interval, f"{first:.6g}", bound)
+        )
+    return rows
+
+
+def _units(fit: Identification) -> dict[str, str]:
+    if fit.states is None:
+        return {}
+    dataset = to_dataset(fit.states)
+    if "unknown" not in dataset.dims:
+        return {}
+    return dict(zip(map(str, dataset.unknown.values), map(str, dataset["unknown_unit"].values), strict=True))
+
+
+def _correlations(fit: Identification) -> list[tuple[str, ...]]:
+    correlation = fit.correlation
+    pairs = [(i, j) for i in range(len(fit.names)) for j in range(i) if abs(correlation[i, j]) > _CORRELATED]
+    pairs.sort(key=lambda pair: -abs(correlation[pair]))
+    return [(fit.names[j], fit.names[i], f"{correlation[i, j]:+.3f}") for i, j in pairs]
