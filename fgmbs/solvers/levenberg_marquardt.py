@@ -64,6 +64,8 @@ class LevenbergMarquardt(IterativeSolver):
         tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease of the cost is below its rounding (its
             last digits, once it falls no more) or below a step of 1e-8 standard deviations for every residual.
         damping: Initial μ, against the diagonal of JᵀJ.
+        damps_steps: Whether all is damped, or θ alone. Where neighbouring steps are tied tightly, μ times the diagonal
+            would hold the directions along which they move together; of steps whose θ is known little is nonlinear.
         enough: Predicted decrease of the cost that is not worth another look: √(2 · enough) standard deviations.
         holds_factor: The state holds the last factor, which spares `factorization` one more, and costs memory.
     """
@@ -72,6 +74,7 @@ class LevenbergMarquardt(IterativeSolver):
     maxiter: int = 30
     tol: float = 1e-9
     damping: float = 0.0
+    damps_steps: bool = True
     enough: float = 0.0
     holds_factor: bool = False
     verbose: bool | int = False
@@ -133,6 +136,8 @@ class LevenbergMarquardt(IterativeSolver):
         growth = jnp.where(accept, 2.0, 2 * state.growth)
 
         diagonal = jax.lax.cond(damping > 0, _scaled_diagonal, _no_diagonal, system, damping)
+        if not self.damps_steps:
+            diagonal = diagonal._replace(steps=jnp.zeros_like(diagonal.steps))
         factorization = METHODS[self.linear](system, diagonal.steps, diagonal.globals)
         bounds = _bounds(graph, point)
         delta = Unknowns(*(factorization.minimizer() if bounds is None else factorization.minimizer_within(*bounds)))
@@ -195,14 +200,21 @@ class LevenbergMarquardt(IterativeSolver):
         """Gradient of the cost; zero at a solution."""
         return graph.gradient(params)
 
-    def run(self, init_params: Unknowns, graph: Graph) -> OptStep:
-        """Iterates to the end; see the class. The result does not depend on `init_params` to first order."""
-        return _run(self, init_params, graph)
+    def run(self, init_params: Unknowns, graph: Graph, damping: Scalar | None = None) -> OptStep:
+        """Iterates to the end; see the class. The result does not depend on `init_params` to first order.
+
+        Args:
+            init_params: Where it begins.
+            graph: What is minimized.
+            damping: Initial μ, in the place of that of the solver.
+        """
+        return _run(self, init_params, graph, damping)
 
 
 @eqx.filter_custom_jvp
-def _run(solver: LevenbergMarquardt, init_params: Unknowns, graph: Graph) -> OptStep:
+def _run(solver: LevenbergMarquardt, init_params: Unknowns, graph: Graph, damping: Scalar | None) -> OptStep:
     state = solver.init_state(init_params, graph)
+    state = state if damping is None else state._replace(damping=damping)
     return jax.lax.while_loop(
         lambda step: step.state.status == Status.running,
         lambda step: solver._update(step.state, graph),
@@ -212,9 +224,9 @@ def _run(solver: LevenbergMarquardt, init_params: Unknowns, graph: Graph) -> Opt
 
 @_run.def_jvp
 def _run_jvp(primals, tangents):
-    solver, init_params, graph = primals
-    _, _, t_graph = tangents
-    params, state = _run(solver, init_params, graph)
+    solver, init_params, graph, damping = primals
+    t_graph = tangents[2]
+    params, state = _run(solver, init_params, graph, damping)
     t_params = response(graph, params)(t_graph)
     _, t_look = eqx.filter_jvp(lambda graph, x: graph.look(x), (graph, params), (t_graph, t_params))
     t_state = jax.tree.map(lambda _: None, state)._replace(point=t_params, look=t_look)

@@ -16,14 +16,19 @@ from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.unknowns import Unknown, is_unknown
 
-FreeNumbers: TypeAlias = Mapping[str, "Unknown | tuple[float, float] | float | bool | None"] | Sequence[str]
+FreeNumbers: TypeAlias = Mapping[str, Any] | Sequence[str]
 """Names, or names with bounds, a first value, or all that `Unknown` says; True: from the value it has."""
 
 _CALIBRATION = ("bias", "gain", "delay", "misalignment")
 _NEUTRAL = {"bias": 0.0, "gain": 1.0, "delay": 0.0, "misalignment": 0.0}
-_POSITIVE = frozenset({"mass", "I0", "stiffness", "length", "sigma", "power", "density", "rate"})
-"""Last parts of names of numbers that are positive wherever fgmbs gives them: their logarithm is looked for."""
-_NOT_NEGATIVE = frozenset({"damping"})
+_POSITIVE = frozenset({"mass", "I0", "stiffness", "length"})
+"""Last parts of names of numbers that are positive; equations of motion are linear in most of them, so that they are
+looked for as they are …"""
+_LEAST = 1e-4
+"""… down to this part of their first value."""
+_SIZES = frozenset({"sigma", "power", "density", "rate"})
+"""The same of sizes of noise, whose logarithm is looked for."""
+_NOT_NEGATIVE = frozenset({"damping", "coulomb", "stribeck", "quadratic", "rotor_inertia", "back_emf"})
 _ALL_FORMS = "True, a first value, a pair of bounds, or an Unknown"
 
 
@@ -39,8 +44,8 @@ def freed_by_name(parts: Parts, free: FreeNumbers) -> Parts:
     """Mechanism, sensors and inputs with `Unknown` at the numbers that are free.
 
     A name is that of a parameter of the mechanism ("coupler.mass", of a class of one's own that of a field), of a
-    number of a sensor ("gyro.bias") or of a force ("motor.gain", "disturbance.power"). A number that is positive by
-    its kind, or whose bounds are positive, is looked for as its logarithm; one with a bound of 0 may become 0.
+    number of a sensor ("gyro.bias") or of a force ("motor.gain", "disturbance.power"). Numbers that are positive by
+    their kind stay so, friction may become 0; `Unknown(…, log=True)` looks for a logarithm.
 
     Raises:
         ArgumentError: There is no such number; bounds are crossed, or the value is not between them.
@@ -121,9 +126,11 @@ def _unknown(name: str, place: _Place, wanted: Any) -> Unknown:
         value = np.broadcast_to(np.asarray(wanted, float), value.shape)
     elif wanted is not True and wanted is not None:
         raise ArgumentError(f"free[{name!r}]: expected {_ALL_FORMS}; found {wanted!r}")
-    if kind in _POSITIVE | _NOT_NEGATIVE and lower == -np.inf and np.all(value >= 0):
+    if kind in _POSITIVE and lower == -np.inf and np.all(value > 0):
+        lower = _LEAST * float(np.min(value))
+    elif kind in _NOT_NEGATIVE and lower == -np.inf and np.all(value >= 0):
         lower = 0.0
-    log = bool(np.all(value > 0) and (lower > 0 or (lower == 0 and kind in _POSITIVE)))
+    log = kind in _SIZES and bool(np.all(value > 0))
     try:
         return Unknown(value, lower=lower, upper=upper, log=log)
     except ArgumentError as error:

@@ -68,16 +68,16 @@ class Identification:
     @property
     def parameters(self) -> dict[str, float]:
         """The parameters by name [SI]."""
-        return dict(zip(self.names, np.asarray(self.free.values(self.theta)).tolist(), strict=True))
+        return dict(zip(self.names, self._values(self.theta).tolist(), strict=True))
+
+    def _values(self, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
+        return np.where(self.free.logs, np.exp(np.where(self.free.logs, theta, 0.0)), theta)
 
     @property
     def at_bound(self) -> dict[str, bool]:
         """Which parameters are as small or as large as they may be."""
-        ends = np.asarray(self.free.lower), np.asarray(self.free.upper)
-        return dict(zip(self.names, (self._reaches(*ends)).tolist(), strict=True))
-
-    def _reaches(self, lower, upper):
-        return (self.theta <= lower) | (self.theta >= upper)
+        held = (self.theta <= np.asarray(self.free.lower)) | (self.theta >= np.asarray(self.free.upper))
+        return dict(zip(self.names, held.tolist(), strict=True))
 
     @property
     def covariance_theta(self) -> Float[np.ndarray, "p p"]:
@@ -120,8 +120,7 @@ class Identification:
         z = float(special.ndtri(0.5 + level / 2))
         std = np.sqrt(np.maximum(np.diag(self.covariance_theta), 0.0))
         low, high = (
-            np.asarray(self.free.values(np.clip(self.theta + side * z * std, self.free.lower, self.free.upper)))
-            for side in (-1, 1)
+            self._values(np.clip(self.theta + side * z * std, self.free.lower, self.free.upper)) for side in (-1, 1)
         )
         return {name: (float(a), float(b)) for name, a, b in zip(self.names, low, high, strict=True)}
 
@@ -159,8 +158,8 @@ class Identification:
         """
         if self.status != Status.converged:
             raise SolveError(
-                f"identification: {Status[self.status]}, after {self.iterations} iterations; the error's `result` holds "
-                "the best there was; try bounds or priors for the parameters that its identifiability() names",
+                f"identification: {Status[self.status]}, after {self.iterations} iterations; the error's `result` "
+                "holds the best there was; try bounds or priors for the parameters that its identifiability() names",
                 self,
             )
 

@@ -34,6 +34,8 @@ _WIDE = 1e6
 it alone, were the motion known: it decides where the data say nothing, and nowhere else."""
 _WIDEST_LOG = float(np.log(1e3))
 """The same of a logarithm, at most: a factor of a thousand."""
+_STILL = 1e8
+"""Weight of what holds the motion while parameters are looked for along it, times the reach of the mechanism."""
 _ON_THE_WAY = 4
 """Rounds with looser forces, at most."""
 
@@ -53,7 +55,8 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
     """The parameters and the motion that are most likely together.
 
     First the motion under forces that are large and parameters that are held: the sensors alone decide then, and a
-    start however wrong does no harm. Then both, while the forces become smaller step by step to their own size, which
+    start however wrong does no harm. Then the parameters with which this motion needs the least forces, in which masses
+    are linear. Then both, while the forces become smaller step by step to their own size, which
     is found from the data where it is not given.
 
     Raises:
@@ -69,6 +72,13 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
     problem = with_wide_priors(problem, seen)
     try:
         count = 0
+        weight = jnp.asarray(_STILL / float(jnp.max(problem.mechanism.reach)))
+        along = begun_at(problem, at, sizes=False, held=weight)
+        for along in itertools.islice(_rounds(problem, along), _ON_THE_WAY):
+            tell("solving along the first motion", count, float(along.look.cost))
+            count += 1
+        if bool(jnp.all(jnp.isfinite(along.x.globals))):
+            at = eqx.tree_at(lambda at: at.x.globals, at, along.x.globals)
         for factor in (*LOOSER, 1.0):
             looser = problem.loosened(factor) if factor != 1.0 else problem
             last = factor == 1.0

@@ -61,6 +61,10 @@ class SmoothingState(eqx.Module):
     """Which of the starts it came from, and what was seen of the others."""
     weighed: Float[Array, " p"]
     """θ with which forces were weighed in the last round, on whose inertia their noise depends."""
+    damping: Scalar
+    """With which the solver ended, and begins again where `enough` is given."""
+    held: Scalar
+    """Weight by which steps are held where they are, while θ alone is looked for; 0 for none."""
     search: SizeSearch
     delays: Float[Array, " sensors"]
     """With which the samples are placed [s]."""
@@ -86,7 +90,9 @@ def _most_rounds(search: SizeSearch) -> int:
 
 def _model_and_data(problem: SmoothingProblem, at: SmoothingState) -> tuple[EstimationModel, StepData]:
     model = problem.model(at.search.logs, at.delays)
-    return model, problem.data(at.delays, at.first, at.behind)
+    data = problem.data(at.delays, at.first, at.behind)
+    prior = jnp.where(at.held > 0, at.x.steps, data.prior)
+    return model, data._replace(prior=prior, prior_weights=data.prior_weights + at.held)
 
 
 @eqx.filter_jit
@@ -152,6 +158,8 @@ def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> 
         behind=behind,
         starts=_untried(problem.recording),
         weighed=x.globals,
+        damping=jnp.zeros((), x.steps.dtype),
+        held=jnp.zeros((), x.steps.dtype),
         search=search,
         delays=nominal_delays(problem.sensors),
         look=None,
@@ -165,17 +173,21 @@ def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> 
 
 
 @eqx.filter_jit
-def begun_at(problem: SmoothingProblem, near: SmoothingState, *, sizes: bool = True) -> SmoothingState:
+def begun_at(
+    problem: SmoothingProblem, near: SmoothingState, *, sizes: bool = True, held: Scalar | float = 0.0
+) -> SmoothingState:
     """A first guess that lies where another problem of the same recordings ended.
 
     Args:
         problem: The problem.
         near: The end of the other one.
         sizes: Unknown sizes of noise are to be found.
+        held: Weight by which its steps are held.
     """
     at = _at(problem, near.x, near.first, near.behind)
     search = at.search if sizes else at.search.ended()
-    return eqx.tree_at(lambda at: (at.starts, at.search), at, (near.starts, search))
+    held = jnp.asarray(held, at.held.dtype)
+    return eqx.tree_at(lambda at: (at.starts, at.search, at.held), at, (near.starts, search, held))
 
 
 def _untried(recording: RecordingData) -> Starts:
@@ -203,11 +215,12 @@ def _blind(at: SmoothingState) -> SmoothingState:
 @eqx.filter_jit
 def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 0.0) -> SmoothingState:
     model, data = _model_and_data(problem, at)
-    solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=0.0 if enough else _STEP, enough=enough)
+    tol = 0.0 if enough else _STEP
+    solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=tol, enough=enough, damps_steps=not enough)
     weighed = at.x.globals
     if enough:
         weighed = jnp.where(at.rounds < _AT_ONCE, weighed, (at.weighed + weighed) / 2)
-    x, state = solver.run(at.x, model.graph(at.x._replace(globals=weighed), data))
+    x, state = solver.run(at.x, model.graph(at.x._replace(globals=weighed), data), at.damping if enough else None)
     change, left = _distance(x, at.x), state.predicted
     history = jax.lax.dynamic_update_slice(at.history, state.history, (at.iterations,))
     converged = state.status == Status.converged
@@ -232,6 +245,8 @@ def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 
         behind=at.behind,
         starts=at.starts,
         weighed=weighed,
+        damping=state.damping,
+        held=at.held,
         search=at.search,
         delays=jnp.where(again, late, at.delays),
         look=state.look,

@@ -1,0 +1,142 @@
+"""Parameters from recordings that were simulated."""
+
+import numpy as np
+import pytest
+
+import fgmbs
+from fgmbs.errors import ArgumentError
+from fgmbs.inputs import Command, Disturbance
+from fgmbs.problems.identify.free import Parts, freed_by_name, numbers_of
+from fgmbs.sensors import Encoder, Gyroscope
+from fgmbs.unknowns import Unknown, is_unknown
+
+TRUTH = {"coupler.mass": 2.5, "rocker.mass": 3.0, "crank.mass": 1.4}
+
+
+@pytest.fixture(scope="module")
+def crank(configs):
+    return fgmbs.load(configs / "mechanisms" / "fourbar_crank_angle.yaml")
+
+
+@pytest.fixture(scope="module")
+def driven(crank):
+    """(encoder and gyroscope along a motion that a known torque makes, without noise, the motion)."""
+    t = np.arange(401) * 2.5e-3
+    torque = 20 + 10 * t
+    motion = fgmbs.hybrid_dynamics(crank.with_parameters(TRUTH), t, forces={"motor": torque}, start={"theta": 0.3})
+    recording = fgmbs.readings(crank, motion, SENSORS)
+    return recording.merged(fgmbs.Recording.of(t, {"u": torque}, source="motor")), motion
+
+
+SENSORS = (Encoder("crank", of="theta", sigma=1e-3), Gyroscope("gyro", body="coupler", sigma=1e-2))
+INPUTS = (Command("motor", "u", hold="linear"), Disturbance(1e-4))
+
+
+@pytest.fixture(scope="module")
+def fit(crank, driven):
+    return fgmbs.identify(crank, driven[0], SENSORS, INPUTS, free=list(TRUTH), start={"theta": 0.3})
+
+
+def test_without_noise_parameters_are_the_true_ones(fit):
+    for name, value in TRUTH.items():
+        assert fit.parameters[name] == pytest.approx(value, rel=1e-6)
+        assert fit.mechanism.physical_parameters()[name] == pytest.approx(value, rel=1e-6)
+    assert fit.status == fgmbs.Status.converged
+
+
+def test_covariance_is_that_of_the_whole_problem(crank, driven, fit):
+    """Against `smooth` with the same unknowns, whose Schur complement is held against dense systems elsewhere."""
+    free = {name: Unknown(value, log=True) for name, value in fit.parameters.items()}
+    estimate = fgmbs.smooth(crank.with_parameters(free), driven[0], SENSORS, INPUTS, start={"theta": 0.3})
+    for name in TRUTH:
+        assert fit.std[name] == pytest.approx(float(estimate.unknowns_std[name]), rel=1e-4)
+        low, high = fit.intervals()[name]
+        assert low < TRUTH[name] < high and low > 0
+
+
+def test_all_are_determined(fit):
+    told = fit.identifiability()
+    assert told.rank == 3 and not told.combinations and not told.without_influence
+    assert told.determined == tuple(fit.names)
+
+
+def test_the_report_says_it(fit):
+    text = fit.report()
+    assert "coupler.mass" in text and "95 % interval" in text and "3 of 3 combinations" in text
+
+
+def test_a_combination_that_no_reading_separates_is_named(crank, swing):
+    """Of a pendulum that swings freely its angle tells one ratio of mass, inertia and centre of mass."""
+    rod = fgmbs.planar.mechanism(
+        fgmbs.planar.point("pivot", 0, 0, fixed=True),
+        fgmbs.planar.point("tip", 1.0, 0.0),
+        fgmbs.planar.body("rod", "pivot", "tip", length=1.0, mass=2.0, I0=0.8, cog=(0.5, 0)),
+        fgmbs.planar.absolute_angle("theta", "pivot", "tip"),
+    )
+    motion = fgmbs.simulate(rod, duration=1.0, dt=5e-3, start={"theta": -0.8})
+    sensors = [Encoder("theta", of="theta", sigma=1e-3, bias=Unknown(sigma=0.1))]
+    recording = fgmbs.readings(rod, motion, sensors)
+    fit = fgmbs.identify(
+        rod, recording, sensors, [Disturbance(1e-5)], free=["rod.mass", "rod.I0", "theta.bias"], start={"theta": -0.8}
+    )
+    told = fit.identifiability()
+    assert told.rank == 2
+    (one,) = told.combinations
+    assert set(one.parts) == {"rod.mass", "rod.I0"}
+    assert one.parts["rod.mass"] == pytest.approx(one.parts["rod.I0"], rel=1e-3)  # both by the same factor
+    assert told.determined == ("theta.bias",)
+    assert fit.std["theta.bias"] < 2e-2
+    assert fit.parameters["rod.mass"] / fit.parameters["rod.I0"] == pytest.approx(2.5, rel=1e-4)
+    assert "cannot be separated" in fit.report()
+
+
+def test_start_far_off_and_wrong_power_do_no_harm(crank, driven):
+    wrong = crank.with_parameters({"coupler.mass": 20.0, "rocker.mass": 0.3, "crank.mass": 0.2})
+    fit = fgmbs.identify(wrong, driven[0], SENSORS, INPUTS, free=list(TRUTH), start={"theta": 0.3})
+    for name, value in TRUTH.items():
+        assert fit.parameters[name] == pytest.approx(value, rel=1e-5)
+
+
+def test_a_start_on_a_bound_does_not_stay_there(crank, driven):
+    free = {"coupler.mass": (0.5, 2.0), "rocker.mass": (0.1, 10.0), "crank.mass": (0.1, 10.0)}
+    fit = fgmbs.identify(crank, driven[0], SENSORS, INPUTS, free=free, start={"theta": 0.3})
+    assert fit.at_bound["coupler.mass"] and fit.parameters["coupler.mass"] == 2.0
+    assert any("coupler.mass: at its bound" in text for text in fit.warnings())
+    free["coupler.mass"] = (2.0, 9.0)
+    fit = fgmbs.identify(crank, driven[0], SENSORS, INPUTS, free=free, start={"theta": 0.3})
+    assert fit.parameters["coupler.mass"] == pytest.approx(2.5, rel=1e-5)
+
+
+def test_free_numbers_by_name(crank):
+    parts = Parts(crank, SENSORS, INPUTS)
+    names = numbers_of(parts)
+    assert {"coupler.mass", "L_crank", "gravity.y", "gyro.bias", "crank.sigma", "motor.gain"} <= set(names)
+    freed = freed_by_name(parts, {"coupler.mass": True, "crank.bias": (-0.1, 0.1), "motor.gain": 1.5})
+    mass, gain = freed.mechanism.parameters["coupler.mass"], freed.inputs[0].gain
+    assert is_unknown(mass) and mass.log and float(mass.value) == 2.0
+    assert is_unknown(gain) and float(gain.value) == 1.5 and not gain.log
+    assert float(freed.sensors[0].bias.upper[0]) == 0.1
+
+
+@pytest.mark.parametrize(
+    "free, text",
+    [
+        ({"coupler.mas": True}, r"free: there is no number 'coupler.mas'; .*coupler.mass"),
+        ({"coupler.mass": (3.0, 5.0)}, r"free\['coupler.mass'\]: value: expected a number from 3 to 5"),
+        ({"coupler.mass": (5.0, 3.0)}, r"free\['coupler.mass'\]: lower: expected a number below upper, which is 3"),
+        ({"coupler.mass": (1, 2, 3)}, r"free\['coupler.mass'\]: expected a pair of bounds; found \(1, 2, 3\)"),
+        ({}, "free: expected at least one number to find; found none"),
+        ("coupler.mass", "free: expected names"),
+    ],
+)
+def test_invalid_free_numbers(crank, driven, free, text):
+    with pytest.raises(ArgumentError, match=text):
+        fgmbs.identify(crank, driven[0], SENSORS, INPUTS, free=free)
+
+
+def test_fewer_readings_than_numbers(crank):
+    t = [0.0, 0.1, 0.2, 0.3]
+    recording = fgmbs.Recording.of(t, {"crank": [0.3, 0.31, 0.32, 0.33], "u": [0.0] * 4}, source="four")
+    free = [*TRUTH, "gravity.y", "L_crank"]
+    with pytest.raises(ArgumentError, match="at least as many readings as free numbers, 5; found 4"):
+        fgmbs.identify(crank, recording, SENSORS[:1], INPUTS, free=free)
