@@ -12,6 +12,7 @@ from .io.planar.load import load
 from .io.sensor_files import read_sensors
 from .kinematics import assemble, mobility, sweep, velocities
 from .mechanisms.base import AbstractMechanism
+from .mechanisms.friction import Friction
 from .mechanisms.planar.mechanism import PlanarMechanism
 from .problems.driven.driven_motion import DrivenMotion
 from .problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dynamics
@@ -45,6 +46,7 @@ __all__ = [
     "Factor",
     "FgmbsError",
     "FixedLagSmoother",
+    "Friction",
     "Interrupted",
     "LevenbergMarquardt",
     "Noise",
