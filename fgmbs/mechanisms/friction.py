@@ -15,22 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.algebra.turning import TURNS, turned
 from fgmbs.arguments import Numbers, choice, refuse
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.unknowns import Unknown, known, number
 
-TURNS = ("tanh", "clip")
-"""How dry friction turns its sign: smooth, or in three straight pieces."""
 DRY = ("coulomb", "stribeck", "load", "cosines", "sines")
 """Numbers of friction that does not vanish with the speed, but for its sign: these need a width."""
 _SIZES = ("viscous", "coulomb", "stribeck", "quadratic", "load")
 _WIDTHS = ("stribeck_speed", "width")
-
-
-def turned(x: Float[Array, "*shape"], turn: str) -> Float[Array, "*shape"]:
-    """A sign of x that turns within |x| < 1, about: tanh x, or x cut off at −1 and 1; also what saturates so."""
-    return jnp.tanh(x) if turn == "tanh" else jnp.clip(x, -1.0, 1.0)
 
 
 class Friction(eqx.Module):
