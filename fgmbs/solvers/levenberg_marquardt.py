@@ -64,6 +64,7 @@ class LevenbergMarquardt(IterativeSolver):
         tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease of the cost is below its rounding (its
             last digits, once it falls no more) or below a step of 1e-8 standard deviations for every residual.
         damping: Initial μ, against the diagonal of JᵀJ.
+        enough: Predicted decrease of the cost that is not worth another look: √(2 · enough) standard deviations.
         holds_factor: The state holds the last factor, which spares `factorization` one more, and costs memory.
     """
 
@@ -71,6 +72,7 @@ class LevenbergMarquardt(IterativeSolver):
     maxiter: int = 30
     tol: float = 1e-9
     damping: float = 0.0
+    enough: float = 0.0
     holds_factor: bool = False
     verbose: bool | int = False
     jit: bool = False
@@ -146,7 +148,7 @@ class LevenbergMarquardt(IterativeSolver):
             predicted = -_dot(delta, gradient) - system.product(*delta).cost()
         error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(point, point)) + self.tol)
         # Heavy damping makes any step small.
-        negligible = jnp.maximum(jnp.where(falls, 1, _LAST_DIGITS) * eps * cost, 1e-4 * rounding)
+        negligible = jnp.maximum(jnp.where(falls, 1, _LAST_DIGITS) * eps * cost, 1e-4 * rounding + self.enough)
         small = (damping < 1) & ((error <= self.tol) | (predicted <= negligible))
         status = _first_true(
             (first & ~finite, Status.non_finite),

@@ -1,6 +1,7 @@
 """State estimation as a pure function of arrays: a problem in, an estimate out."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -40,6 +41,8 @@ _SETTLED, _NEARLY = 1e-5, 1e-3
 bounds what is left then of the cost."""
 _LEFT = 1e-12
 """Relative decrease of the cost by the last step, before which residuals and covariances were computed."""
+_AT_ONCE = 3
+"""Rounds after which weights, where `enough` is given, follow half of the change of θ: they might go to and fro."""
 _PLACINGS = 5
 """Times that samples are placed anew where a delay that was found puts them between other steps."""
 _QUICK = {"xla_backend_optimization_level": 0}
@@ -56,6 +59,8 @@ class SmoothingState(eqx.Module):
     """… and of steps that only fill up."""
     starts: Starts
     """Which of the starts it came from, and what was seen of the others."""
+    weighed: Float[Array, " p"]
+    """θ with which forces were weighed in the last round, on whose inertia their noise depends."""
     search: SizeSearch
     delays: Float[Array, " sensors"]
     """With which the samples are placed [s]."""
@@ -148,6 +153,7 @@ def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> 
         first=first,
         behind=behind,
         starts=_untried(problem.recording),
+        weighed=x.globals,
         search=search,
         delays=nominal_delays(problem.sensors),
         look=None,
@@ -179,9 +185,16 @@ def _untried(recording: RecordingData) -> Starts:
     return Starts(jnp.argmax(recording.tried, axis=-1), behind, recording.starts)
 
 
-def improved(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
-    """A round: some iterations with the weights that belong to x."""
-    return _improved(problem, _blind(at))
+def improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 0.0) -> SmoothingState:
+    """A round: some iterations with the weights that belong to x.
+
+    Args:
+        problem: The problem.
+        at: How far it is solved.
+        enough: Decrease of the cost with which a round ends, and if its first step is no better the rounds; 0: when the
+            motion no longer changes, to rounding.
+    """
+    return _improved(problem, _blind(at), enough=enough)
 
 
 def _blind(at: SmoothingState) -> SmoothingState:
@@ -190,15 +203,20 @@ def _blind(at: SmoothingState) -> SmoothingState:
 
 
 @eqx.filter_jit
-def _improved(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
+def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 0.0) -> SmoothingState:
     model, data = _model_and_data(problem, at)
-    solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=_STEP)
-    x, state = solver.run(at.x, model.graph(at.x, data))
+    solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=0.0 if enough else _STEP, enough=enough)
+    weighed = at.x.globals
+    if enough:
+        weighed = jnp.where(at.rounds < _AT_ONCE, weighed, (at.weighed + weighed) / 2)
+    x, state = solver.run(at.x, model.graph(at.x._replace(globals=weighed), data))
     change, left = _distance(x, at.x), state.predicted
     history = jax.lax.dynamic_update_slice(at.history, state.history, (at.iterations,))
     converged = state.status == Status.converged
     arrived = (change < _SETTLED) & (left < _LEFT * (1 + state.look.cost))
-    near = arrived | ((at.search.probe < 0) & (jnp.maximum(change, left) < _NEARLY))
+    if enough:
+        arrived = state.iter_num == 1
+    near = arrived | ((at.search.probe < 0) & (bool(enough) | (jnp.maximum(change, left) < _NEARLY)))
     resize = converged & ~at.search.settled & near
     finished = converged & at.search.settled & arrived
     # Samples of a sensor whose delay is unknown may belong to other intervals than those in which they were placed.
@@ -215,6 +233,7 @@ def _improved(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
         first=at.first,
         behind=at.behind,
         starts=at.starts,
+        weighed=weighed,
         search=at.search,
         delays=jnp.where(again, late, at.delays),
         look=state.look,
@@ -323,11 +342,11 @@ def tested(problem: SmoothingProblem, at: SmoothingState) -> Scores:
     return scores(model, at.x, data)
 
 
-def lowered_rounds(problem: SmoothingProblem) -> Iterator[Any]:
-    """The programs that follow the first guess, in the order in which they will be needed."""
+def lowered_rounds(problem: SmoothingProblem, *, enough: float = 0.0) -> Iterator[Any]:
+    """The programs that follow the first guess, in the order in which they will be needed; see `improved`."""
     first = like(begun, problem)
-    yield _improved.lower(problem, first)
-    after = like(_improved, problem, first)
+    yield _improved.lower(problem, first, enough=enough)
+    after = like(partial(_improved, enough=enough), problem, first)
     yield surveyed.lower(problem, after)
     yield concluded.lower(problem, after, like(surveyed, problem, after))
 

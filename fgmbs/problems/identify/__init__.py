@@ -1,0 +1,1 @@
+"""Parameters of a mechanism from recordings: which, how sure, and what the data cannot say."""

@@ -1,0 +1,166 @@
+"""Which numbers are to be identified, by their names: of the mechanism, of sensors, of forces."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fgmbs.arguments import nearest, of_type
+from fgmbs.errors import ArgumentError
+from fgmbs.inputs import AbstractInput
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.unknowns import Unknown, is_unknown
+
+FreeNumbers: TypeAlias = Mapping[str, "Unknown | tuple[float, float] | float | bool | None"] | Sequence[str]
+"""Names, or names with bounds, a first value, or all that `Unknown` says; True: from the value it has."""
+
+_CALIBRATION = ("bias", "gain", "delay", "misalignment")
+_NEUTRAL = {"bias": 0.0, "gain": 1.0, "delay": 0.0, "misalignment": 0.0}
+_POSITIVE = frozenset({"mass", "I0", "stiffness", "length", "sigma", "power", "density", "rate"})
+"""Last parts of names of numbers that are positive wherever fgmbs gives them: their logarithm is looked for."""
+_NOT_NEGATIVE = frozenset({"damping"})
+_ALL_FORMS = "True, a first value, a pair of bounds, or an Unknown"
+
+
+class Parts(NamedTuple):
+    """What an identification is about."""
+
+    mechanism: AbstractMechanism
+    sensors: tuple[AbstractSensor, ...]
+    inputs: tuple[AbstractInput, ...]
+
+
+def freed_by_name(parts: Parts, free: FreeNumbers) -> Parts:
+    """Mechanism, sensors and inputs with `Unknown` at the numbers that are free.
+
+    A name is that of a parameter of the mechanism ("coupler.mass", of a class of one's own that of a field), of a
+    number of a sensor ("gyro.bias") or of a force ("motor.gain", "disturbance.power"). A number that is positive by
+    its kind, or whose bounds are positive, is looked for as its logarithm; one with a bound of 0 may become 0.
+
+    Raises:
+        ArgumentError: There is no such number; bounds are crossed, or the value is not between them.
+    """
+    if isinstance(free, str) or not hasattr(free, "keys"):
+        of_type("free", free, (list, tuple, set, frozenset), f"names, or {_ALL_FORMS} by name")
+        free = dict.fromkeys(free, True)
+    names = numbers_of(parts)
+    changes: dict[tuple[str, Any], Unknown] = {}
+    for name, wanted in free.items():
+        of_type("a name in free", name, str, "a text")
+        if name not in names:
+            advice = nearest(name, names, "numbers that may be free")
+            raise ArgumentError(f"free: there is no number {name!r}{advice}")
+        place = names[name]
+        changes[place.owner, place.key] = _unknown(name, place, wanted)
+    return _put(parts, changes)
+
+
+class _Place(NamedTuple):
+    owner: str
+    """"" for the mechanism, else the name of a sensor or of an input."""
+    key: Any
+    """Path of a leaf of the mechanism, else the name of an attribute."""
+    value: Any
+
+
+def numbers_of(parts: Parts) -> dict[str, _Place]:
+    """All numbers that may be free, by name."""
+    found = {}
+    for path, leaf in _leaves(parts.mechanism):
+        found[parts.mechanism.parameter_name(path)] = _Place("", path, leaf)
+    for sensor in parts.sensors:
+        for key in _CALIBRATION:
+            value = getattr(sensor, key)
+            if key == "misalignment" and value is None and sensor.rows not in (2, 3):
+                continue
+            found.setdefault(f"{sensor.name}.{key}", _Place(sensor.name, key, _NEUTRAL[key] if value is None else value))
+        found.setdefault(f"{sensor.name}.sigma", _Place(sensor.name, "sigma", sensor.sigma))
+        own = {name: leaf for name, leaf in vars(sensor).items() if name != "channel" and _is_number(leaf)}
+        for key, value in own.items():
+            found.setdefault(f"{sensor.name}.{key}", _Place(sensor.name, key, value))
+    for force in parts.inputs:
+        for key, value in vars(force).items():
+            if _is_number(value):
+                found.setdefault(f"{force.name}.{key}", _Place(force.name, key, value))
+    return found
+
+
+def _is_number(leaf: Any) -> bool:
+    return is_unknown(leaf) or eqx.is_inexact_array(leaf)
+
+
+def _leaves(mechanism: AbstractMechanism):
+    leaves, _ = jax.tree_util.tree_flatten_with_path(mechanism.bare(), is_leaf=is_unknown)
+    return [(path, leaf) for path, leaf in leaves if _is_number(leaf)]
+
+
+def _unknown(name: str, place: _Place, wanted: Any) -> Unknown:
+    """What is known of a free number before."""
+    if is_unknown(wanted):
+        return wanted
+    value = place.value
+    if is_unknown(value):
+        if wanted is True or wanted is None:
+            return value
+        value = value.value
+    value = np.asarray(value, float)
+    lower, upper = -np.inf, np.inf
+    kind = re.sub(r"\[\d+\]$", "", name).rsplit(".", 1)[-1]
+    if isinstance(wanted, tuple | list):
+        if len(wanted) != 2 or not all(isinstance(side, int | float) and not isinstance(side, bool) for side in wanted):
+            raise ArgumentError(f"free[{name!r}]: expected a pair of bounds; found {wanted!r}")
+        lower, upper = map(float, wanted)
+    elif isinstance(wanted, int | float | np.ndarray | jax.Array) and not isinstance(wanted, bool):
+        value = np.broadcast_to(np.asarray(wanted, float), value.shape)
+    elif wanted is not True and wanted is not None:
+        raise ArgumentError(f"free[{name!r}]: expected {_ALL_FORMS}; found {wanted!r}")
+    if kind in _POSITIVE | _NOT_NEGATIVE and lower == -np.inf and np.all(value >= 0):
+        lower = 0.0
+    log = bool(np.all(value > 0) and (lower > 0 or (lower == 0 and kind in _POSITIVE)))
+    try:
+        return Unknown(value, lower=lower, upper=upper, log=log)
+    except ArgumentError as error:
+        raise ArgumentError(f"free[{name!r}]: {error}") from None
+
+
+def _put(parts: Parts, changes: Mapping[tuple[str, Any], Unknown]) -> Parts:
+    of_mechanism = {key: unknown for (owner, key), unknown in changes.items() if owner == ""}
+    mechanism = parts.mechanism.bare()
+    leaves, structure = jax.tree_util.tree_flatten_with_path(mechanism, is_leaf=is_unknown)
+    new = [_shaped(of_mechanism[path], leaf) if path in of_mechanism else leaf for path, leaf in leaves]
+    mechanism = jax.tree.unflatten(structure, new)
+
+    def changed(part):
+        for (owner, key), unknown in changes.items():
+            if owner == part.name:
+                part = _with_number(part, key, unknown)
+        return part
+
+    return Parts(mechanism, tuple(map(changed, parts.sensors)), tuple(map(changed, parts.inputs)))
+
+
+def _shaped(unknown: Unknown, leaf: Any) -> Unknown:
+    shape = np.shape(leaf.value if is_unknown(leaf) else leaf)
+    return unknown if unknown.value.shape == shape else unknown.reshaped(shape)
+
+
+def _with_number(part: Any, key: str, unknown: Unknown) -> Any:
+    if isinstance(part, AbstractSensor) and key in _CALIBRATION:
+        shape = (part.rows,) if key == "bias" or (key == "misalignment" and part.rows == 3) else ()
+        calibration = {**part.channel.calibration, key: unknown.reshaped(shape)}
+        # In the order that a sensor made with it has.
+        calibration = {name: calibration[name] for name in _CALIBRATION if name in calibration}
+        return eqx.tree_at(lambda sensor: sensor.channel.calibration, part, calibration, is_leaf=is_unknown)
+    where = (lambda part: part.channel.sigma) if key == "sigma" and isinstance(part, AbstractSensor) else None
+    where = where or (lambda part: getattr(part, key))
+    old = where(part)
+    return eqx.tree_at(where, part, _shaped(unknown, jnp.zeros(()) if old is None else old), is_leaf=_is_place)
+
+
+def _is_place(leaf: Any) -> bool:
+    return leaf is None or is_unknown(leaf)
