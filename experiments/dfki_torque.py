@@ -23,8 +23,8 @@ import fgmbs
 from fgmbs import results
 from fgmbs.inputs import RandomWalk
 from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
-from fgmbs.recordings.recording import Signal
 from fgmbs.sensors import Encoder
+from fgmbs.signals.recordings.recording import Signal
 
 JOINTS = "shoulder", "elbow"
 SIGMA = 4e-4

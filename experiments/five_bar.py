@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 import fgmbs
 from fgmbs import plots
-from fgmbs.trajectories import blended_polyline
+from fgmbs.signals.trajectories import blended_polyline
 
 MIDDLE, WIDTH, HEIGHT = (0.0, 0.43), 0.16, 0.08
 """Of the rectangle [m]."""

@@ -19,7 +19,7 @@ from paper_inverse import Case, rms, robot
 
 import fgmbs
 from fgmbs import plots, results
-from fgmbs.trajectories import polyline
+from fgmbs.signals.trajectories import polyline
 
 PAPER_SECONDS, PROGRAM_SECONDS = 15.9, 3.0
 """Of Table 3, and of the paper's program on a 2-core machine."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fgmbs.trajectories import polyline, sample
+from fgmbs.signals.trajectories import polyline, sample
 
 FOLDER = Path(__file__).parents[1] / "configs" / "experiments"
 

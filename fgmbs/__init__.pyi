@@ -1,6 +1,6 @@
 """What `fgmbs` has, and where it is; imported when it is asked for."""
 
-from . import inputs, losses, planar, plots, results, sensors, trajectories
+from . import inputs, losses, planar, plots, results, sensors
 from .compiled.cache import cache
 from .dynamics import acceleration, energy
 from .errors import ArgumentError, AssemblyError, DescriptionError, FgmbsError, Interrupted, SolveError
@@ -27,10 +27,11 @@ from .problems.smooth.arguments import prepare_smooth
 from .problems.smooth.problem import SmoothingProblem
 from .problems.smooth.smooth import smooth
 from .problems.smooth.smoothed_motion import SmoothedMotion
-from .recordings.reading import read_recording
-from .recordings.recording import Recording, Signal
 from .results import load_results, save, to_dataset
 from .sensors.readings import readings
+from .signals import trajectories
+from .signals.recordings.reading import read_recording
+from .signals.recordings.recording import Recording, Signal
 from .solvers.fixed_lag import FixedLagSmoother
 from .solvers.levenberg_marquardt import LevenbergMarquardt
 from .status import Status

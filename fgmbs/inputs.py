@@ -19,8 +19,8 @@ from fgmbs.compiled.buckets import padded
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.recordings.played import Played
-from fgmbs.recordings.recording import Recording
+from fgmbs.signals.recordings.played import Played
+from fgmbs.signals.recordings.recording import Recording
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Unknown, is_unknown, known
 

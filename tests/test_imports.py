@@ -15,10 +15,10 @@ LAYERS = (
         ("compiled",),
         ("algebra",),
         ("linear",),
-        ("trajectories",),
+        ("signals",),
         ("unknowns",),
     ),
-    *(("recordings",), ("mechanisms",), ("kinematics",), ("dynamics",), ("factors",), ("sensors", "inputs")),
+    *(("mechanisms",), ("kinematics",), ("dynamics",), ("factors",), ("sensors", "inputs")),
     *(
         ("graph",),
         ("solvers",),

@@ -18,8 +18,8 @@ import fgmbs
 from fgmbs import planar
 from fgmbs.errors import FgmbsError
 from fgmbs.inputs import Command, Disturbance, RandomWalk
-from fgmbs.recordings.recording import Signal
 from fgmbs.sensors import Encoder, Gyroscope, Position
+from fgmbs.signals.recordings.recording import Signal
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 LONGEST = 60.0

@@ -6,7 +6,7 @@ import numpy as np
 
 import fgmbs
 from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
-from fgmbs.recordings.recording import Signal
+from fgmbs.signals.recordings.recording import Signal
 
 
 def timed(*arguments, **options) -> tuple[SmoothedMotion, float]:

@@ -6,8 +6,8 @@ import re
 from fgmbs.errors import ArgumentError
 from fgmbs.io.experiments.smooth_experiment import FileDescription, RecordingPart, SmoothExperiment
 from fgmbs.mechanisms.planar.description import Path
-from fgmbs.recordings.reading import read_recording
-from fgmbs.recordings.recording import Recording
+from fgmbs.signals.recordings.reading import read_recording
+from fgmbs.signals.recordings.recording import Recording
 
 
 def read_recordings(experiment: SmoothExperiment) -> tuple[Recording, ...]:

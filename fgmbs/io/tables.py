@@ -8,7 +8,7 @@ import numpy as np
 
 from fgmbs.arguments import nearest
 from fgmbs.errors import DescriptionError
-from fgmbs.recordings.table import MOST_CHARACTERS, faulty, refuse_names
+from fgmbs.signals.recordings.table import MOST_CHARACTERS, faulty, refuse_names
 
 
 def read_table(

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 from fgmbs.arguments import Numbers, by_name, finite, nearest, of_type, whole_number
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism, prepared
-from fgmbs.recordings.recording import Recording, Signal
 from fgmbs.sensors.base import AbstractSensor, Reading, wrapped
+from fgmbs.signals.recordings.recording import Recording, Signal
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import is_unknown, known
 

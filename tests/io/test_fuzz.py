@@ -13,7 +13,7 @@ from linkage import FOURBAR
 from fgmbs.errors import DescriptionError, FgmbsError
 from fgmbs.io.planar.load import parse_mechanism
 from fgmbs.io.sensor_files import read_sensors
-from fgmbs.recordings.reading import read_recording
+from fgmbs.signals.recordings.reading import read_recording
 
 LONGEST = 5.0
 """Any of them may take [s]."""

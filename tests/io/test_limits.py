@@ -12,8 +12,8 @@ from fgmbs.errors import DescriptionError
 from fgmbs.io import located_yaml
 from fgmbs.io.planar.load import parse_mechanism, read_mechanism
 from fgmbs.io.tables import read_table
-from fgmbs.recordings import table, texts
-from fgmbs.recordings.reading import read_recording
+from fgmbs.signals.recordings import table, texts
+from fgmbs.signals.recordings.reading import read_recording
 
 DEEP = "expected at most 50 lists or mappings within each other; found more"
 BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"

@@ -15,7 +15,7 @@ from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import coordinate_index, listed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.driven.sampled_motion import sampled_motion
-from fgmbs.trajectories import sample as sample_function
+from fgmbs.signals.trajectories import sample as sample_function
 
 Desired: TypeAlias = ArrayLike | tuple[ArrayLike, ...] | Callable
 """Samples; (values, velocities, accelerations); or a function of time."""

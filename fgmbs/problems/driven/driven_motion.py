@@ -11,13 +11,13 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.dynamics.forcing import force_directions
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.driven.curves import force_curve
 from fgmbs.problems.driven.desired import DesiredMotion
 from fgmbs.problems.driven.motors import Motor
 from fgmbs.problems.motion import AbstractMotion
 from fgmbs.problems.simulation.result import Member, observe_instant, refuse_members
+from fgmbs.signals.curves import force_curve
+from fgmbs.signals.trajectories import PiecewisePolynomial
 from fgmbs.status import Status
-from fgmbs.trajectories import PiecewisePolynomial
 from fgmbs.typing import Scalar
 
 MISSING = 1e-6

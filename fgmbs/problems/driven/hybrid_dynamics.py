@@ -16,7 +16,6 @@ from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism, prepared
-from fgmbs.problems.driven.curves import force_curve, motion_curve
 from fgmbs.problems.driven.desired import (
     Desired,
     DesiredMotion,
@@ -33,8 +32,9 @@ from fgmbs.problems.simulation.arguments import Integrator, transition_of
 from fgmbs.problems.simulation.marching import InChunks, Marched, Outside, Run, at_once, march
 from fgmbs.problems.simulation.result import refuse_failed, worst
 from fgmbs.problems.solving import finish, solve
+from fgmbs.signals.curves import force_curve, motion_curve
+from fgmbs.signals.trajectories import PiecewisePolynomial
 from fgmbs.status import Status
-from fgmbs.trajectories import PiecewisePolynomial
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _SAME = 1e-6

@@ -14,10 +14,10 @@ from fgmbs.compiled.buckets import padded
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import Command, Recorded
 from fgmbs.problems.estimation.graph import Samples
-from fgmbs.recordings.played import Played, pieces
-from fgmbs.recordings.recording import Recording
-from fgmbs.recordings.timing import timing
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.signals.recordings.played import Played, pieces
+from fgmbs.signals.recordings.recording import Recording
+from fgmbs.signals.recordings.timing import timing
 from fgmbs.typing import Scalar
 
 _ON_STEP, _ROUNDED = 1e-6, 1e-2

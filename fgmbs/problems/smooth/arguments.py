@@ -30,8 +30,8 @@ from fgmbs.problems.estimation.noise_sizes import freed_sizes
 from fgmbs.problems.estimation.unknowns import freed_model
 from fgmbs.problems.simulation.arguments import Integrator, transition_of
 from fgmbs.problems.smooth.problem import RecordingData, SmoothingProblem
-from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.signals.recordings.recording import Recording
 from fgmbs.unknowns import known
 
 

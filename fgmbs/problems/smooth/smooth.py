@@ -44,8 +44,8 @@ from fgmbs.problems.smooth.rounds import (
 )
 from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.problems.solving import finish
-from fgmbs.recordings.recording import Recording
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.signals.recordings.recording import Recording
 from fgmbs.status import Status
 
 _LOOSER = 1e6, 1e4, 1e2

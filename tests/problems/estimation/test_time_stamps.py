@@ -9,8 +9,8 @@ from fgmbs import ArgumentError, Unknown
 from fgmbs.inputs import Disturbance
 from fgmbs.problems.estimation.graph import EstimationModel
 from fgmbs.problems.smooth.rounds import modelled
-from fgmbs.recordings.timing import timing
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
+from fgmbs.signals.recordings.timing import timing
 
 RATE, SIGMA, OFF = 250.0, 1e-3, 4e-4
 POWER = 1e-3

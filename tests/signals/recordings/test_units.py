@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fgmbs.recordings.units import find_unit, split_header, unit_fault
+from fgmbs.signals.recordings.units import find_unit, split_header, unit_fault
 
 
 @pytest.mark.parametrize(

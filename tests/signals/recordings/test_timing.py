@@ -5,8 +5,8 @@ import pytest
 
 import fgmbs
 from fgmbs.inputs import Disturbance
-from fgmbs.recordings.timing import timing
 from fgmbs.sensors import Encoder, Gyroscope
+from fgmbs.signals.recordings.timing import timing
 
 RATES = (7.3, 29.97, 30.0, 60.0, 90.0, 120.0, 150.0, 240.0, 300.0, 500.0, 1000.0)
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.arguments import Known, Numbers, choice, finite, points_and_times, refuse
 from fgmbs.errors import ArgumentError
-from fgmbs.trajectories.piecewise import PiecewisePolynomial, hermite_basis
+from fgmbs.signals.trajectories.piecewise import PiecewisePolynomial, hermite_basis
 
 LAWS = {"cubic": 1, "quintic": 2, "septic": 3}
 """Highest derivative that a law keeps continuous."""

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from fgmbs.arguments import by_name, finite_number, nearest, of_type, texts
 from fgmbs.errors import ArgumentError
-from fgmbs.recordings.timing import Timing, timing
-from fgmbs.recordings.units import find_unit, unit_fault
+from fgmbs.signals.recordings.timing import Timing, timing
+from fgmbs.signals.recordings.units import find_unit, unit_fault
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fgmbs.trajectories.piecewise import PiecewisePolynomial, hermite_basis
+from fgmbs.signals.trajectories.piecewise import PiecewisePolynomial, hermite_basis
 
 
 def motion_curve(

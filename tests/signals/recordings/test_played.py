@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from fgmbs.recordings.played import Played, pieces
-from fgmbs.recordings.recording import Signal
+from fgmbs.signals.recordings.played import Played, pieces
+from fgmbs.signals.recordings.recording import Signal
 
 RNG = np.random.default_rng(1)
 T = np.cumsum(RNG.uniform(0.02, 0.3, 12))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from fgmbs.recordings.recording import Signal
+from fgmbs.signals.recordings.recording import Signal
 from fgmbs.typing import Scalar
 
 Cut: TypeAlias = Callable[[Array], Array]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fgmbs.errors import DescriptionError
-from fgmbs.recordings.table import MOST_CHARACTERS, Column, Table, faulty, refuse_names
+from fgmbs.signals.recordings.table import MOST_CHARACTERS, Column, Table, faulty, refuse_names
 
 _EMPTY = frozenset({"", "na", "n/a", "null", "none"})
 """Fields that hold no number, in lower case."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from fgmbs.arguments import nearest
 from fgmbs.errors import DescriptionError
-from fgmbs.recordings.units import split_header
+from fgmbs.signals.recordings.units import split_header
 
 MOST_CHARACTERS = 200_000_000
 """Of a text, unpacked, at most."""

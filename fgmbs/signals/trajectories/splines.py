@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.arguments import Numbers, choice, points_and_times
 from fgmbs.errors import ArgumentError
-from fgmbs.trajectories.piecewise import PiecewisePolynomial, hermite_basis
+from fgmbs.signals.trajectories.piecewise import PiecewisePolynomial, hermite_basis
 
 
 def spline(points: Numbers, times: Numbers, degree: int = 3, ends: str = "rest") -> PiecewisePolynomial:

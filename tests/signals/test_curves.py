@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BPoly
 
-from fgmbs.problems.driven.curves import force_curve, motion_curve
+from fgmbs.signals.curves import force_curve, motion_curve
 
 T = np.sort(np.random.default_rng(0).uniform(0, 2, 12))
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from fgmbs.arguments import by_name, file_path, finite_number, of_type, texts
 from fgmbs.errors import ArgumentError, DescriptionError
-from fgmbs.recordings.arrays import read_netcdf, read_npz, read_parquet
-from fgmbs.recordings.recording import (
+from fgmbs.signals.recordings.arrays import read_netcdf, read_npz, read_parquet
+from fgmbs.signals.recordings.recording import (
     Recording,
     faults_of_times,
     faults_of_values,
@@ -16,9 +16,9 @@ from fgmbs.recordings.recording import (
     sampled,
     units_of,
 )
-from fgmbs.recordings.table import Column, Table, faulty
-from fgmbs.recordings.texts import read_text
-from fgmbs.recordings.units import find_unit, unit_fault
+from fgmbs.signals.recordings.table import Column, Table, faulty
+from fgmbs.signals.recordings.texts import read_text
+from fgmbs.signals.recordings.units import find_unit, unit_fault
 
 _TEXTS = (".csv", ".txt", ".tsv", ".dat")
 _ARRAYS = {

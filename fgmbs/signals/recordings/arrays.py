@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from fgmbs.errors import DescriptionError
-from fgmbs.recordings.table import Column, Table, refuse_names, refuse_numbers
-from fgmbs.recordings.units import split_header
+from fgmbs.signals.recordings.table import Column, Table, refuse_names, refuse_numbers
+from fgmbs.signals.recordings.units import split_header
 
 
 def read_npz(path: str, time: str) -> Table:

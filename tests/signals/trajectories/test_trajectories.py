@@ -13,7 +13,7 @@ from scipy.integrate import cumulative_simpson
 from scipy.interpolate import CubicSpline
 
 from fgmbs.errors import ArgumentError
-from fgmbs.trajectories import blended_polyline, polyline, sample, sinusoid, spline
+from fgmbs.signals.trajectories import blended_polyline, polyline, sample, sinusoid, spline
 
 pytestmark = pytest.mark.usefixtures("users_code")
 
