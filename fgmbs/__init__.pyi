@@ -13,6 +13,7 @@ from .io.sensor_files import read_sensors
 from .kinematics import assemble, mobility, sweep, velocities
 from .mechanisms.base import AbstractMechanism
 from .mechanisms.friction import Friction
+from .mechanisms.motor import Motor
 from .mechanisms.planar.mechanism import PlanarMechanism
 from .problems.driven.driven_motion import DrivenMotion
 from .problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dynamics
@@ -50,6 +51,7 @@ __all__ = [
     "Friction",
     "Interrupted",
     "LevenbergMarquardt",
+    "Motor",
     "Noise",
     "OnlineEstimator",
     "PlanarMechanism",

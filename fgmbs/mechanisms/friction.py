@@ -57,7 +57,7 @@ class Friction(eqx.Module):
     """b: a constant force that is found as if it were friction [N, N·m]."""
     width: Float[Array, "*joints"] | Unknown | None
     """Speed within which dry friction turns its sign [m/s, rad/s]."""
-    turn: str = eqx.field(static=True)
+    shape: str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Friction(eqx.Module):
         asymmetry: Numbers | Unknown | None = None,
         offset: Numbers | Unknown | None = None,
         width: Numbers | Unknown | None = None,
-        turn: str = "tanh",
+        shape: str = "tanh",
     ):
         """See the class.
 
@@ -86,8 +86,8 @@ class Friction(eqx.Module):
         self.quadratic, self.load = given("quadratic", quadratic), given("load", load)
         self.cosines, self.sines = harmonics("cosines", cosines), harmonics("sines", sines)
         self.asymmetry, self.offset = given("asymmetry", asymmetry), given("offset", offset)
-        self.width, self.turn = given("width", width), turn
-        choice("turn", turn, TURNS)
+        self.width, self.shape = given("width", width), shape
+        choice("shape", shape, TURNS)
         for key in _SIZES:
             _refused(key, getattr(self, key), lambda x: x < 0, "numbers of at least 0")
         for key in _WIDTHS:
@@ -127,7 +127,7 @@ class Friction(eqx.Module):
             # |v| v has a derivative at rest, |v| alone has none.
             force = force + of.quadratic * jnp.abs(speed) * speed
         if of.width is not None:
-            sign = turned(speed / of.width, of.turn)
+            sign = turned(speed / of.width, of.shape)
             force = force + of.dry(speed, angle, load) * sign
             if of.asymmetry is not None:
                 force = (1 + of.asymmetry * sign) * force

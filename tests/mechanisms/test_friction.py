@@ -27,18 +27,18 @@ def by_hand(v, angle, load, turn):
 
 @KINDS
 def test_it_is_the_law(turn):
-    friction = Friction(**NUMBERS, **WAVES, turn=turn)
+    friction = Friction(**NUMBERS, **WAVES, shape=turn)
     expected = [by_hand(*row, turn) for row in zip(SPEEDS, ANGLES, LOADS, strict=True)]
     np.testing.assert_allclose(friction(SPEEDS, angle=ANGLES, load=LOADS), expected, rtol=1e-12, atol=1e-15)
     one = friction(jnp.asarray(0.2), angle=jnp.asarray(1.0), load=jnp.asarray(-2.0))
     assert float(one) == pytest.approx(by_hand(0.2, 1.0, -2.0, turn), rel=1e-12)
-    shifted = Friction(**NUMBERS, **WAVES, turn=turn, offset=-0.7)(SPEEDS, angle=ANGLES, load=LOADS)
+    shifted = Friction(**NUMBERS, **WAVES, shape=turn, offset=-0.7)(SPEEDS, angle=ANGLES, load=LOADS)
     np.testing.assert_allclose(shifted + 0.7, expected, atol=1e-14)
 
 
 @KINDS
 def test_it_feeds_no_energy_in(turn):
-    friction = Friction(**NUMBERS, **WAVES, turn=turn)
+    friction = Friction(**NUMBERS, **WAVES, shape=turn)
     assert np.all(friction(SPEEDS, angle=ANGLES, load=LOADS) * SPEEDS >= 0)
 
 
@@ -50,7 +50,7 @@ def test_each_direction_has_its_own():
 
 @KINDS
 def test_derivatives_by_all_numbers_are_those_of_differences_and_finite_at_rest(turn):
-    friction = Friction(**NUMBERS, **WAVES, turn=turn, offset=0.1)
+    friction = Friction(**NUMBERS, **WAVES, shape=turn, offset=0.1)
     leaves, structure = jax.tree.flatten(friction)
 
     def force(leaves, v):
@@ -102,7 +102,7 @@ def test_an_unknown_number_counts_with_its_value():
         (lambda: Friction(stribeck=0.1, width=1), "stribeck_speed: expected a number, because stribeck is given"),
         (lambda: Friction(stribeck_speed=0.1), "stribeck: expected a number, because stribeck_speed is given"),
         (lambda: Friction(sines=0.1, width=1), "sines: expected a list, an amplitude for each harmonic; found 0.1"),
-        (lambda: Friction(turn="sign"), "turn: expected 'tanh' or 'clip'; found 'sign'"),
+        (lambda: Friction(shape="sign"), "shape: expected 'tanh' or 'clip'; found 'sign'"),
         (lambda: Friction(sines=[0.1], width=1)(jnp.ones(())), "angle: expected numbers, because the friction has sin"),
         (lambda: Friction(load=0.1, width=1)(jnp.ones(())), "load: expected numbers, because the friction has load"),
     ],
