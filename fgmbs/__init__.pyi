@@ -12,6 +12,8 @@ from .io.planar.load import load
 from .io.sensor_files import read_sensors
 from .kinematics import assemble, mobility, sweep, velocities
 from .mechanisms.base import AbstractMechanism
+from .mechanisms.friction import Friction
+from .mechanisms.motor import Motor
 from .mechanisms.planar.mechanism import PlanarMechanism
 from .problems.driven.driven_motion import DrivenMotion
 from .problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dynamics
@@ -48,9 +50,11 @@ __all__ = [
     "Factor",
     "FgmbsError",
     "FixedLagSmoother",
+    "Friction",
     "Identification",
     "Interrupted",
     "LevenbergMarquardt",
+    "Motor",
     "Noise",
     "OnlineEstimator",
     "PlanarMechanism",

@@ -150,14 +150,48 @@ def angular_spring(name: str, angle: str, stiffness: Value, free_angle: Value = 
     return Part("springs", dict(name=name, angle=angle, stiffness=stiffness, free_angle=free_angle))
 
 
-def damper(name: str, first: str, second: str, damping: Value) -> Part:
-    """A viscous damper between two points, along their line [N·s/m]."""
-    return Part("dampers", dict(name=name, points=[first, second], damping=damping))
+def damper(
+    name: str,
+    first: str,
+    second: str,
+    damping: Value,
+    *,
+    coulomb: Value | None = None,
+    stribeck: Value | None = None,
+    stribeck_speed: Value | None = None,
+    quadratic: Value | None = None,
+    asymmetry: Value | None = None,
+    offset: Value | None = None,
+    width: Value | None = None,
+    shape: str = "tanh",
+) -> Part:
+    """A viscous damper between two points, along their line [N·s/m], with the friction of `fgmbs.Friction`."""
+    friction = dict(coulomb=coulomb, stribeck=stribeck, stribeck_speed=stribeck_speed, quadratic=quadratic)
+    friction |= dict(asymmetry=asymmetry, offset=offset, width=width, shape=shape)
+    return Part("dampers", dict(name=name, points=[first, second], damping=damping) | friction)
 
 
-def angular_damper(name: str, angle: str, damping: Value) -> Part:
-    """Viscous friction on an angle [N·m·s/rad]."""
-    return Part("dampers", dict(name=name, angle=angle, damping=damping))
+def angular_damper(
+    name: str,
+    angle: str,
+    damping: Value,
+    *,
+    coulomb: Value | None = None,
+    stribeck: Value | None = None,
+    stribeck_speed: Value | None = None,
+    quadratic: Value | None = None,
+    cosines: Sequence[Value] | None = None,
+    sines: Sequence[Value] | None = None,
+    asymmetry: Value | None = None,
+    offset: Value | None = None,
+    width: Value | None = None,
+    shape: str = "tanh",
+) -> Part:
+    """Viscous friction on an angle [N·m·s/rad], with the friction of `fgmbs.Friction`."""
+    friction = dict(coulomb=coulomb, stribeck=stribeck, stribeck_speed=stribeck_speed, quadratic=quadratic)
+    friction |= dict(asymmetry=asymmetry, offset=offset, width=width, shape=shape)
+    friction |= dict(cosines=_several(cosines), sines=_several(sines))
+    return Part("dampers", dict(name=name, angle=angle, damping=damping) | friction)
 
 
 def force(name: str, point: str, force: tuple[Value, Value]) -> Part:
@@ -177,10 +211,27 @@ def actuator(
     body: str | None = None,
     points: tuple[str, str] | None = None,
     coordinate: str | None = None,
+    gain: Value | None = None,
+    gear: Value | None = None,
+    rotor_inertia: Value | None = None,
+    back_emf: Value | None = None,
+    cosines: Sequence[Value] | None = None,
+    sines: Sequence[Value] | None = None,
+    periods: int | None = None,
 ) -> Part:
-    """What a command acts on: a torque on an angle or a body, a force between two points or on a coordinate."""
+    """What a command acts on: a torque on an angle or a body, a force between two points or on a coordinate.
+
+    On an angle or a coordinate it may be a motor, with the numbers of `fgmbs.Motor`.
+    """
     pair = None if points is None else list(points)
-    return Part("actuators", dict(name=name, angle=angle, body=body, points=pair, coordinate=coordinate))
+    motor = dict(gain=gain, gear=gear, rotor_inertia=rotor_inertia, back_emf=back_emf)
+    motor |= dict(cosines=_several(cosines), sines=_several(sines), periods=periods)
+    on = dict(name=name, angle=angle, body=body, points=pair, coordinate=coordinate)
+    return Part("actuators", on | motor)
+
+
+def _several(values: Sequence[Value] | None) -> list | None:
+    return list(values) if isinstance(values, (list, tuple)) else values  # pyright: ignore[reportReturnType]
 
 
 def _angle(kind: str, name: str, points: Sequence) -> Part:

@@ -55,10 +55,15 @@ def test_a_disturbance_acts_on_every_mechanism(fourbar):
         (lambda: RandomWalk("a", sigma0=float("inf")), "input 'a': sigma0: expected finite numbers; found inf"),
         (lambda: GaussMarkov("a", time_constant=0), "input 'a': time_constant: expected a positive number; found 0"),
         (
-            lambda: _number("a", "delay", Unknown()),
-            "input 'a': delay: expected a number; found Unknown, which power, density, rate, sigma and gain may be",
+            lambda: _number("a", "sigma0", Unknown()),
+            "input 'a': sigma0: expected a number; found Unknown, which power, density, rate, sigma, gain, delay, lag "
+            "and limit may be",
         ),
         (lambda: Command("a", "i", gain=float("nan")), "input 'a': gain: expected finite numbers; found nan"),
+        (lambda: Command("a", "i", lag=-1.0), "input 'a': lag: expected a number of at least 0; found -1"),
+        (lambda: Command("a", "i", limit=Unknown(0.0)), "input 'a': limit: expected a positive number; found 0"),
+        (lambda: Command("a", "i", delay=Unknown([1.0])), "input 'a': delay: expected one number; found shape (1,)"),
+        (lambda: Command("a", "i", saturation="x"), "input 'a': saturation: expected 'tanh' or 'clip'; found 'x'"),
         (lambda: Command("a", "i", hold="cubic"), "input 'a': hold: expected 'previous' or 'linear'; found 'cubic'"),
     ],
 )

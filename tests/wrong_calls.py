@@ -55,6 +55,8 @@ CALLS = {
     "Disturbance": (Disturbance, [0.1], dict(name="d")),
     "RandomWalk": (RandomWalk, ["x_tip"], dict(rate=0.1, sigma0=1.0, name="w")),
     "Command": (Command, ["x_tip", "u"], dict(gain=1.0, name="c")),
+    "Friction": (fgmbs.Friction, [0.1, 0.2], dict(stribeck=0.1, stribeck_speed=1.0, cosines=[0.1], width=0.01)),
+    "Motor": (fgmbs.Motor, [0.1], dict(gear=6.0, rotor_inertia=1e-5, back_emf=0.1, sines=[0.1], periods=7)),
     "Unknown": (fgmbs.Unknown, [1.0], dict(sigma=0.1, lower=0.0, upper=2.0)),
     "with_parameters": (PENDULUM.with_parameters, [{"gravity.y": 1.0}], {}),
     "load": (fgmbs.load, [CONFIGS / "mechanisms" / "pendulum.yaml"], {}),

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 import fgmbs
 from fgmbs.mechanisms import lagrangian
 from fgmbs.mechanisms.base import AbstractMechanism
-from rigs.friction import friction
+from rigs.friction import WIDTH
 from rigs.recordings import recorded
 
 GEAR_RATIO = 6.0
@@ -84,8 +84,8 @@ class DoublePendulum(AbstractMechanism):
         return lagrangian.mass_matrix(self.kinetic, q)
 
     def forces(self, q, dq, t):
-        losses = friction(dq, self.viscous, self.coulomb)
-        return lagrangian.forces(self.kinetic, self.potential, q, dq) - losses
+        friction = fgmbs.Friction(self.viscous, self.coulomb, width=WIDTH)
+        return lagrangian.forces(self.kinetic, self.potential, q, dq) - friction(dq)
 
     def actuation(self, q, t):
         return jnp.eye(2, dtype=q.dtype)

@@ -1,34 +1,21 @@
 """Friction of joints as a smooth function of their speeds."""
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
+import fgmbs
 
-def friction(
-    speeds: Float[Array, " joints"],
-    viscous: Float[Array, " joints"],
-    coulomb: Float[Array, " joints"],
-    turn: float = 0.05,
-    drag: Float[Array, " joints"] | float = 0.0,
-) -> Float[Array, " joints"]:
-    """The torques viscous·w + coulomb·tanh(w / turn) + drag·|w| w, which act against the speeds w [N·m].
-
-    Args:
-        turn: Speed within which Coulomb friction turns its sign [rad/s].
-    """
-    # |w| w has a derivative at rest, |w| alone has none.
-    return viscous * speeds + coulomb * jnp.tanh(speeds / turn) + drag * jnp.abs(speeds) * speeds
+WIDTH = 0.05
+"""Speed within which Coulomb friction turns its sign [rad/s]."""
 
 
 def losses(speed: np.ndarray, viscous: float, coulomb: float, drag: float) -> np.ndarray:
-    """The same over many speeds of one joint [N·m]."""
-    return viscous * speed + coulomb * np.tanh(speed / 0.05) + drag * np.abs(speed) * speed
+    """Friction over many speeds of one joint [N·m]."""
+    return np.asarray(fgmbs.Friction(viscous, coulomb, quadratic=drag, width=WIDTH)(speed))
 
 
 def fitted(speed: np.ndarray, difference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(Coulomb [N·m], viscous [N·m·s] and constant [N·m] friction next to a difference of torques, its values)."""
-    shapes = np.stack([np.tanh(speed / 0.05), speed, np.ones_like(speed)], axis=1)
+    shapes = np.stack([np.tanh(speed / WIDTH), speed, np.ones_like(speed)], axis=1)
     numbers = np.linalg.lstsq(shapes, difference, rcond=None)[0]
     return numbers, shapes @ numbers
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 import fgmbs
 from fgmbs.mechanisms import lagrangian
 from fgmbs.mechanisms.base import AbstractMechanism
-from rigs.friction import friction
+from rigs.friction import WIDTH
 from rigs.recordings import recorded
 
 
@@ -46,6 +46,8 @@ class Furuta(AbstractMechanism):
     """Drag of the air, quadratic in the speed [N·m·s²]."""
     gravity: Float[Array, ""] = _number(9.81)
     """[m/s²]"""
+    tilt: Float[Array, "2"] = _number((0.0, 0.0))
+    """How far the arm's axis leans to where the arm points at 0, and at a quarter of a turn [rad]."""
     motor_gain: Float[Array, ""] = _number(0.0469)
     """Torque of the motor by voltage, for whoever commands a voltage [N·m/V]; from sine_4V."""
 
@@ -87,14 +89,17 @@ class Furuta(AbstractMechanism):
         return 0.5 * (arm + self.m2 * v @ v + turning)
 
     def potential(self, q):
-        return self.m2 * self.gravity * self.centre(q)[2]
+        (s_x, s_y), (c_x, c_y) = jnp.sin(self.tilt), jnp.cos(self.tilt)
+        up = jnp.array([-s_x, -c_x * s_y, c_x * c_y])
+        arm = self.l1 * jnp.array([jnp.cos(q[0]), jnp.sin(q[0]), 0.0])
+        return self.gravity * up @ (self.m1 * arm + self.m2 * self.centre(q))
 
     def mass_matrix(self, q):
         return lagrangian.mass_matrix(self.kinetic, q)
 
     def forces(self, q, dq, t):
-        losses = friction(dq, self.viscous, self.coulomb, drag=self.drag)
-        return lagrangian.forces(self.kinetic, self.potential, q, dq) - losses
+        friction = fgmbs.Friction(self.viscous, self.coulomb, quadratic=self.drag, width=WIDTH)
+        return lagrangian.forces(self.kinetic, self.potential, q, dq) - friction(dq)
 
     def actuation(self, q, t):
         return jnp.array([[1.0], [0.0]], q.dtype)

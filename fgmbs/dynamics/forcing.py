@@ -33,6 +33,16 @@ class Forcing(eqx.Module):
         gains = jnp.stack([shared[name].gain for name in self.names])
         return eqx.tree_at(lambda forcing: forcing.gains, self, gains)
 
+    def signals(
+        self, shared: Mapping[str, Any], c: Float[Array, "2 nc"], t: Scalar, dt: Scalar
+    ) -> Float[Array, "2 nc"]:
+        """Commands at both ends of the interval that ends at t; c, but of those that are shared with their recordings,
+        whose delay, lag or limit is to be found."""
+        recorded = [k for k, name in enumerate(self.names) if shared[name].recorded is not None]
+        for k in recorded:
+            c = c.at[:, k].set(shared[self.names[k]].line(t - dt, t))
+        return c
+
     def forces(self, u: Float[Array, " nu"], c: Float[Array, " nc"]) -> Float[Array, " nu+nc"]:
         """All of them, the unknown ones first [N, N·m]."""
         return jnp.concatenate([u, c if self.gains is None else self.gains * c])

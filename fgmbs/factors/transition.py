@@ -31,6 +31,7 @@ def transition(
     rule, forcing = at.data
     forcing = forcing.sharing(at.shared)
     T, commands = at.series
+    commands = forcing.signals(at.shared, commands, at.t, at.dt)
     start, end = State(q0, dq0), State(q1, dq1)
     ddq = accelerations(at.mechanism, rule, forcing, start, end, (u0, u1), commands, at.t, at.dt)
     r_q, r_dq = rule.residual(at.mechanism, start, end, ddq, at.dt)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PyTree
 
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.base import Factor, Instant, value_and_jacobian
+from fgmbs.inputs import AbstractInput
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.linear.blocks import BlockTridiagonal, LeastSquares
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -397,6 +398,7 @@ def has_mechanism(free: Free) -> bool:
 def rebuilt(free: Free, model: Model, theta: Float[Array, " p"]) -> Model:
     """The model of θ."""
     mechanism, shared = free.put(model, theta)
+    shared = {name: part.evaluated() if isinstance(part, AbstractInput) else part for name, part in shared.items()}
     return (mechanism.evaluated() if has_mechanism(free) else mechanism), shared
 
 

@@ -199,8 +199,11 @@ class CommandDescription(_Input):
     on: str
     column: str
     gain: Size | None = None
-    delay: Number | None = None
+    delay: Size | None = None
+    lag: Size | None = None
+    limit: Size | None = None
     hold: str | None = None
+    saturation: str | None = None
 
 
 SensorDescription = (

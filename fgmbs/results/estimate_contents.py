@@ -220,6 +220,8 @@ def _unit(motion: SmoothedMotion, name: str, row: int) -> str:
             # A gain is of the column's unit, which is not known, per that of the sensor.
             known = {"delay": "s", "time_sigma": "s", "misalignment": "rad", "gain": "", "at": "m"}
             return known[key] if key in known else sensor.units[row]
+    if key in ("delay", "lag", "limit"):  # of a command; its limit is of the column's unit
+        return "" if key == "limit" else "s"
     return next((_unit_of(motion.mechanism, force) for force in motion.inputs if force.name == owner), "SI")
 
 

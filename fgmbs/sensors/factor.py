@@ -20,12 +20,13 @@ def measurement(at: Instant, *variables: Array) -> Float[Array, " rows"]:
     """
     (sensor, *_), (forcing, delay) = at.shared.values(), at.data
     forcing = forcing.sharing(at.shared)
-    samples, fractions, _ = at.series
+    samples, fractions, commands = at.series
+    commands = forcing.signals(at.shared, commands, at.t, at.dt)
     if delay is not None:
         fractions = fractions - (sensor.delay - delay) / at.dt
 
     def error(sample, fraction):
-        return sensor.error(predicted(at, sensor, forcing, variables, fraction), sample)
+        return sensor.error(predicted(at, sensor, forcing, commands, variables, fraction), sample)
 
     return jax.vmap(error)(samples, fractions).ravel()
 
@@ -34,11 +35,12 @@ def predicted(
     at: Instant,
     sensor: AbstractSensor,
     forcing: Forcing,
+    commands: Float[Array, "2 nc"],
     variables: tuple[Coordinates | Velocities | Float[Array, " nu"], ...],
     fraction: Scalar,
 ) -> Float[Array, " rows"]:
     """What a sensor should read."""
-    c0, c1 = at.series[2]
+    c0, c1 = commands
     if len(variables) == 3:
         (q, dq, u), t, c = variables, at.t, c1
     else:

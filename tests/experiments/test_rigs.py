@@ -41,6 +41,18 @@ def test_energy_changes_by_friction_only(rig):
     np.testing.assert_allclose(rate, -np.sum(losses * dq, axis=1), rtol=1e-9)
 
 
+def test_a_furuta_pendulum_that_leans_rests_where_it_is_lowest():
+    """Its arm points downhill, and the pendulum stays in the vertical plane through it."""
+    lean = 0.1
+    for tilt, arm in (((lean, 0.0), 0.0), ((0.0, lean), np.pi / 2)):
+        rig = furuta.Furuta(tilt=tilt, viscous=(0.0, 0.0), coulomb=(0.0, 0.0), drag=(0.0, 0.0))
+        at = np.tile([arm, 0.0], (20, 1))
+        np.testing.assert_allclose(equations(rig, at, np.zeros((20, 2)))[1], 0.0, atol=1e-15)
+        turned = equations(rig, at + [0.01, 0.0], np.zeros((20, 2)))[1][0, 0]
+        downhill = rig.gravity * np.sin(lean) * (rig.m1 * rig.l1 + rig.m2 * rig.L1)
+        assert float(turned) == pytest.approx(-float(downhill) * np.sin(0.01), rel=1e-9)
+
+
 MUJOCO = f"""
 <mujoco>
   <compiler angle="radian" inertiafromgeom="false"/>

@@ -78,7 +78,7 @@ def test_actuators_have_no_numbers():
         ("actuators: {angle: theta}", "actuators: expected a list; found a mapping of (angle)"),
         (
             "actuators: [{angle: theta, torque: 1}]",
-            "actuators[0].torque: expected no key 'torque' here; known keys: name, angle",
+            "actuators[0].torque: expected no key 'torque' here; known keys: name, gain, gear, rotor_inertia, back_emf, cosines, sines, periods, angle",
         ),
         (
             "actuators: [{body: coupler, nam: a}]",

@@ -9,7 +9,7 @@ from fgmbs.io.planar.evaluation import Evaluation, wanted
 from fgmbs.mechanisms.planar import description as schema
 from fgmbs.mechanisms.planar import scopes
 from fgmbs.mechanisms.planar.description import MechanismDescription, Path
-from fgmbs.mechanisms.planar.limits import NOT_NEGATIVE, ROUNDING, inertia_missed
+from fgmbs.mechanisms.planar.limits import ACCEPTED, ROUNDING, inertia_missed, within
 
 
 def faults(description: MechanismDescription, incomplete: Iterable[str] = ()) -> list[Fault]:
@@ -24,7 +24,7 @@ def faults(description: MechanismDescription, incomplete: Iterable[str] = ()) ->
     unusable = {fault.path[:2] for fault in found if fault.path[-1] != "name"}
     values = Evaluation(description, unusable, angles=coordinates_known)
     found += values.faults
-    for check in (_bodies, _constraints, _links, _springs_and_dampers):
+    for check in (_bodies, _constraints, _links, _springs_and_dampers, _motors):
         found += (fault for fault in check(description, values) if fault.path[:2] not in unusable)
     if all(point.fixed for point in description.points):
         found.append(Fault(("points",), "expected at least one free point; found that all are fixed"))
@@ -99,10 +99,33 @@ def _springs_and_dampers(description: MechanismDescription, values: Evaluation) 
     for section in ("springs", "dampers"):
         for i in range(len(getattr(description, section))):
             name = scopes.owner(description, section, i)
-            for key in sorted(NOT_NEGATIVE):
-                if values.numbers.get(f"{name}.{key}", 0.0) < 0:
-                    text = f"expected zero or a positive number; found {values.found(f'{name}.{key}')}"
-                    yield Fault((section, i, key), text)
+            yield from _beyond(values, name, (section, i))
+    for i, entry in enumerate(description.dampers):
+        there = [key for key in schema.FRICTION if getattr(entry, key, None) is not None]
+        for key, needs in _NEEDS.items():
+            because = [one for one in there if one in needs]
+            if because and key not in there:
+                yield Fault(("dampers", i), f"expected {key}, because there is {because[0]}; found none")
+
+
+_NEEDS = {
+    "width": ("coulomb", "stribeck", "asymmetry", "cosines", "sines"),
+    "stribeck": ("stribeck_speed",),
+    "stribeck_speed": ("stribeck",),
+}
+"""Numbers of friction that others make no sense without."""
+
+
+def _motors(description: MechanismDescription, values: Evaluation) -> Iterator[Fault]:
+    for i in range(len(description.actuators)):
+        yield from _beyond(values, scopes.owner(description, "actuators", i), ("actuators", i))
+
+
+def _beyond(values: Evaluation, name: str, path: Path) -> Iterator[Fault]:
+    """Numbers of an entry that it cannot have."""
+    for key in sorted(ACCEPTED):
+        if not within(key, values.numbers.get(f"{name}.{key}", math.nan)):
+            yield Fault((*path, key), f"expected {ACCEPTED[key]}; found {values.found(f'{name}.{key}')}")
 
 
 def _apart(values: Evaluation, points: tuple[int, ...], path: Path, what: str) -> Iterator[Fault]:

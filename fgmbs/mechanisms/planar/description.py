@@ -212,18 +212,41 @@ class AngularSpringDescription(_Named):
     free_angle: Expression = "auto"
 
 
-class DamperDescription(_Named):
-    """A viscous damper between two points, along their line."""
+class _Rubbing(_Named):
+    """Viscous friction, and the other numbers of `Friction` where they are given."""
+
+    damping: Expression
+    coulomb: Expression | None = None
+    stribeck: Expression | None = None
+    stribeck_speed: Expression | None = None
+    quadratic: Expression | None = None
+    asymmetry: Expression | None = None
+    offset: Expression | None = None
+    width: Expression | None = None
+    shape: Literal["tanh", "clip"] = "tanh"
+
+    @property
+    def only_viscous(self) -> bool:
+        """Whether there is nothing but damping."""
+        return all(getattr(self, key, None) is None for key in FRICTION)
+
+
+class DamperDescription(_Rubbing):
+    """A damper between two points, along their line."""
 
     points: Pair
-    damping: Expression
 
 
-class AngularDamperDescription(_Named):
-    """Viscous friction on an angle."""
+class AngularDamperDescription(_Rubbing):
+    """Friction on an angle."""
 
     angle: Name
-    damping: Expression
+    cosines: tuple[Expression, ...] | None = None
+    sines: tuple[Expression, ...] | None = None
+
+
+FRICTION = ("coulomb", "stribeck", "stribeck_speed", "quadratic", "asymmetry", "offset", "width", "cosines", "sines")
+"""Numbers of a damper besides its damping."""
 
 
 class PointForceDescription(_Named):
@@ -247,7 +270,24 @@ class BodyTorqueDescription(_Named):
     torque: Expression
 
 
-class AngleActuatorDescription(_Named):
+class _Driving(_Named):
+    """The numbers of a `Motor` where they are given."""
+
+    gain: Expression | None = None
+    gear: Expression | None = None
+    rotor_inertia: Expression | None = None
+    back_emf: Expression | None = None
+    cosines: tuple[Expression, ...] | None = None
+    sines: tuple[Expression, ...] | None = None
+    periods: Annotated[int, Field(strict=True, ge=1)] = 1
+
+    @property
+    def is_motor(self) -> bool:
+        """Whether any of them is given."""
+        return any(getattr(self, key) is not None for key in MOTOR)
+
+
+class AngleActuatorDescription(_Driving):
     """A commanded torque on an angle [N·m]."""
 
     angle: Name
@@ -259,10 +299,14 @@ class PointsActuatorDescription(_Named):
     points: Pair
 
 
-class CoordinateActuatorDescription(_Named):
+class CoordinateActuatorDescription(_Driving):
     """A commanded generalized force on a coordinate [N, N·m]."""
 
     coordinate: Name
+
+
+MOTOR = ("gain", "gear", "rotor_inertia", "back_emf", "cosines", "sines")
+"""Numbers of an actuator that is a motor."""
 
 
 class BodyActuatorDescription(_Named):

@@ -45,6 +45,17 @@ def generalized_forces(
     if topology.angular_dampers.owners:
         places = topology.angular_dampers.places
         shares.append((places, -numbers.angular_damping * dq[places]))
+    for kind, friction in zip(topology.frictions, numbers.frictions, strict=True):
+        places = kind.elements.places
+        if kind.angular:
+            shares.append((places, -friction(dq[places], angle=q[places])))
+        else:
+            (a, b), (da, db) = _at(p, places), _at(dp, places)
+            e = jax.vmap(_direction)(b - a)
+            shares.append(_on_pairs(topology, places, -friction(jnp.sum(e * (db - da), axis=1))[:, None] * e))
+    if numbers.motor is not None and any(key in topology.motors.keys for key in ("back_emf", "cosines", "sines")):
+        places = topology.motors.elements.places
+        shares.append((places, numbers.motor.force(dq[places], q[places])))
     if owners := topology.point_forces.owners:
         names = tuple(f"{owner}.force.{axis}" for owner in owners for axis in "xy")
         forces = numbers.at_time(topology, names, t).reshape(-1, 2)
@@ -66,9 +77,10 @@ def actuation(topology: PlanarTopology, numbers: PlanarNumbers, q: Coordinates) 
         return jnp.zeros((topology.n, 0), q.dtype)
     p = topology.table(q, numbers.fixed_points)
     direct = topology.coordinate_actuators
-    shares: list[tuple[np.ndarray, Array]] = [
-        (direct.places * count + direct.indices, jnp.ones(len(direct.owners), q.dtype))
-    ]
+    ones = jnp.ones(len(direct.owners), q.dtype)
+    if numbers.motor is not None:
+        ones = ones.at[np.searchsorted(direct.indices, topology.motors.elements.indices)].set(numbers.motor.per_command)
+    shares: list[tuple[np.ndarray, Array]] = [(direct.places * count + direct.indices, ones)]
     for kind, unit_force in ((topology.point_actuators, _direction), (topology.body_actuators, _unit_couple)):
         if kind.owners:
             a, b = _at(p, kind.places)

@@ -179,7 +179,9 @@ class PlanarMechanism(AbstractMechanism):
         force = {"m": "N", "rad": "N m"}
         units = dict(zip(self.coordinate_names, self.coordinate_units, strict=True))
         return tuple(
-            force[units[actuator.coordinate]]
+            "SI"  # of a command of which the gain is the force
+            if getattr(actuator, "gain", None) is not None
+            else force[units[actuator.coordinate]]
             if isinstance(actuator, CoordinateActuatorDescription)
             else force["m" if isinstance(actuator, PointsActuatorDescription) else "rad"]
             for actuator in self.structure.blank.actuators
@@ -277,7 +279,7 @@ class PlanarMechanism(AbstractMechanism):
         return jnp.concatenate(rows) if rows else q[:0]
 
     def mass_matrix(self, q: Coordinates) -> Float[Array, "nv nv"]:
-        """Mass matrix of the points, constant in natural coordinates; angles have no mass of their own."""
+        """Mass matrix of the points, constant in natural coordinates; angles have none but that of rotors."""
         return self._numbers.mass_matrix
 
     def forces(self, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:

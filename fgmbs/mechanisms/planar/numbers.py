@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.mechanisms.friction import Friction
+from fgmbs.mechanisms.motor import Motor
 from fgmbs.mechanisms.planar import description as schema
 from fgmbs.mechanisms.planar import scopes
 from fgmbs.mechanisms.planar.constraints.absolute_angle import absolute_angle
@@ -19,8 +21,11 @@ from fgmbs.mechanisms.planar.constraints.relative_angle import relative_angle
 from fgmbs.mechanisms.planar.constraints.rigid_point import rigid_point
 from fgmbs.mechanisms.planar.expressions import Number, evaluate
 from fgmbs.mechanisms.planar.inertia import mass_matrix, weights
-from fgmbs.mechanisms.planar.topology import Constraint, Elements, PlanarTopology, planar_topology
+from fgmbs.mechanisms.planar.topology import Constraint, Elements, Motors, PlanarTopology, Rubbing, planar_topology
 from fgmbs.typing import Scalar
+
+_NOTHING = ("stribeck_speed", "width", "gain", "gear")
+"""Numbers of friction and motors that are 1 where they do nothing."""
 
 
 class PlanarNumbers(eqx.Module):
@@ -48,6 +53,9 @@ class PlanarNumbers(eqx.Module):
     angular_spring_angle: Float[Array, " angular_springs"]
     damping: Float[Array, " dampers"]
     angular_damping: Float[Array, " angular_dampers"]
+    frictions: tuple[Friction, ...]
+    motor: Motor | None
+    """All motors, stacked."""
     timed: dict[str, Float[Array, ""]]
     """Values of names in expressions of the time, and of forces and motions that are constant."""
 
@@ -73,6 +81,11 @@ def planar_numbers(
     lengths = _stack([drawing.body_length(k) for k in range(len(description.planar_bodies))])
     M, weight = _inertia(topology, drawing, lengths)
     massless = topology.n - 2 * topology.free
+    M = jnp.pad(M[: 2 * topology.free, : 2 * topology.free], (0, massless))
+    motor = drawing.motor(topology.motors)
+    if motor is not None and motor.rotor_inertia is not None:
+        places = topology.motors.elements.places
+        M = M.at[places, places].add(motor.inertia)
     timed = {name: names[name] for name in topology.timed_names}
     timed |= {name: drawing.numbers[name] for name, quantity in topology.timed.items() if not quantity.varies}
     return PlanarNumbers(
@@ -84,7 +97,7 @@ def planar_numbers(
             tuple(map(_stack, zip(*(drawing.numbers_of(c) for c in group.members), strict=True)))
             for group in topology.groups
         ),
-        mass_matrix=jnp.pad(M[: 2 * topology.free, : 2 * topology.free], (0, massless)),
+        mass_matrix=M,
         gravity=drawing.vector("gravity"),
         weight=jnp.pad(weight[: topology.free].ravel(), (0, massless)),
         potential_at_origin=-jnp.sum(weight[topology.free :] * fixed),
@@ -94,6 +107,8 @@ def planar_numbers(
         angular_spring_angle=drawing.stack(topology.angular_springs, "free_angle"),
         damping=drawing.stack(topology.dampers, "damping"),
         angular_damping=drawing.stack(topology.angular_dampers, "damping"),
+        frictions=tuple(map(drawing.friction, topology.frictions)),
+        motor=motor,
         timed={name: jnp.asarray(value, dtype=float) for name, value in timed.items()},
     )
 
@@ -128,6 +143,27 @@ class _Drawing(NamedTuple):
 
     def stack(self, elements: Elements, key: str) -> Float[Array, " elements"]:
         return _stack([self.numbers[f"{owner}.{key}"] for owner in elements.owners])
+
+    def stack_given(self, elements: Elements, keys: Mapping[str, int]) -> dict[str, Float[Array, "*elements"]]:
+        """Numbers that some of the elements have; others have what does nothing."""
+        found = {}
+        for key, count in keys.items():
+            nothing = 1.0 if key in _NOTHING else 0.0
+            names = [f".{key}"] if key not in ("cosines", "sines") else [f".{key}.{k + 1}" for k in range(count)]
+            rows = [_stack([self.numbers.get(owner + end, nothing) for owner in elements.owners]) for end in names]
+            found[key] = rows[0] if names == [f".{key}"] else jnp.stack(rows)
+        return found
+
+    def friction(self, rubbing: Rubbing) -> Friction:
+        given = self.stack_given(rubbing.elements, rubbing.keys)
+        return Friction(self.stack(rubbing.elements, "damping"), shape=rubbing.shape, **given)
+
+    def motor(self, motors: Motors) -> Motor | None:
+        if not motors.elements.owners:
+            return None
+        return Motor(
+            **{"gain": 1.0, "gear": 1.0, **self.stack_given(motors.elements, motors.keys)}, periods=motors.periods
+        )
 
     def body_length(self, k: int) -> Number:
         body = self.description.planar_bodies[k]

@@ -44,6 +44,8 @@ BODY_KEYS = ("length", "mass", "I0")
 _NUMBER_KEYS = (
     *("x", "y", *BODY_KEYS, "cog", "line", "offset", "ratio", "value"),
     *("stiffness", "free_length", "free_angle", "damping", "force", "torque"),
+    *("coulomb", "stribeck", "stribeck_speed", "quadratic", "asymmetry", "width"),
+    *("gain", "gear", "rotor_inertia", "back_emf", "cosines", "sines"),
 )
 _AUTO_KEYS = ("length", "free_length", "free_angle", "offset")
 _TIME_KEYS = ("force", "torque", "value")
@@ -93,6 +95,8 @@ def _numbers_of(entry: object) -> Iterator[tuple[str, Path, Expr]]:
             for end, point in zip("ab", entry.line, strict=True):
                 for k, axis in enumerate("xy"):
                     yield f"line.{axis}{end}", ("line", "ab".index(end), k), point[k]
+        elif isinstance(value, tuple) and key in ("cosines", "sines"):
+            yield from ((f"{key}.{k + 1}", (key, k), amplitude) for k, amplitude in enumerate(value))
         elif isinstance(value, tuple) and not isinstance(entry, schema.MobileSliderDescription):
             for k, axis in enumerate("xy"):
                 yield f"{key}.{axis}", (key, k), value[k]

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.algebra.turning import TURNS
 from fgmbs.mechanisms.planar import description as schema
 from fgmbs.mechanisms.planar import scopes
 from fgmbs.mechanisms.planar.constraints.absolute_angle import absolute_angle
@@ -59,6 +60,26 @@ class Elements(NamedTuple):
     """(elements,): index of each in its section of the file."""
 
 
+class Rubbing(NamedTuple):
+    """Dampers with more than damping, of one kind and shape."""
+
+    elements: Elements
+    angular: bool
+    """On angles; else between points."""
+    shape: str
+    keys: dict[str, int]
+    """Numbers that any of them has, with the harmonics that there are at most; 1 for the others."""
+
+
+class Motors(NamedTuple):
+    """Actuators with numbers of a motor."""
+
+    elements: Elements
+    keys: dict[str, int]
+    """As of `Rubbing`."""
+    periods: tuple[int, ...]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class PlanarTopology:
     """Indices of a planar mechanism, made once per description."""
@@ -73,6 +94,10 @@ class PlanarTopology:
     angular_springs: Elements
     dampers: Elements
     angular_dampers: Elements
+    frictions: tuple[Rubbing, ...]
+    """Dampers with more than damping."""
+    motors: Motors
+    """Actuators with numbers of a motor."""
     point_forces: Elements
     angle_torques: Elements
     body_torques: Elements
@@ -99,8 +124,8 @@ def planar_topology(description: schema.MechanismDescription) -> PlanarTopology:
     rows = np.where(fixed, np.sum(~fixed) + np.cumsum(fixed), np.cumsum(~fixed)) - 1
     places = {name: i for i, name in enumerate(description.coordinate_names)}
 
-    def elements(section: str, kind: type | tuple[type, ...], place: Callable) -> Elements:
-        found = [(i, e) for i, e in enumerate(getattr(description, section)) if isinstance(e, kind)]
+    def elements(section: str, kind: type | tuple[type, ...], place: Callable, wanted: Callable = bool) -> Elements:
+        found = [(i, e) for i, e in enumerate(getattr(description, section)) if isinstance(e, kind) and wanted(e)]
         owners = tuple(scopes.owner(description, section, i) for i, _ in found)
         indices = np.array([i for i, _ in found], dtype=int)
         return Elements(owners, np.array([place(element) for _, element in found], dtype=int).T, indices)
@@ -114,6 +139,28 @@ def planar_topology(description: schema.MechanismDescription) -> PlanarTopology:
     def at_body(element):
         return rows[list(description.planar_bodies[element.body].points[:2])]
 
+    def keys_of(section: str, found: Elements, keys: tuple[str, ...]) -> dict[str, int]:
+        entries = [getattr(description, section)[i] for i in found.indices]
+        given = {key: [value for e in entries if (value := getattr(e, key, None)) is not None] for key in keys}
+        return {
+            key: max(len(value) if isinstance(value, tuple) else 1 for value in values)
+            for key, values in given.items()
+            if values
+        }
+
+    def rubbing(kind: type, place: Callable, shape: str) -> Rubbing:
+        found = elements("dampers", kind, place, lambda e: not e.only_viscous and e.shape == shape)
+        angular = kind is schema.AngularDamperDescription
+        return Rubbing(found, angular, shape, keys_of("dampers", found, schema.FRICTION))
+
+    def at_coordinate(element):
+        return places[element.angle if isinstance(element, schema.AngleActuatorDescription) else element.coordinate]
+
+    viscous = lambda element: element.only_viscous
+    kinds = (schema.DamperDescription, at_points), (schema.AngularDamperDescription, at_angle)
+    frictions = (rubbing(*kind, shape) for kind in kinds for shape in TURNS)
+    direct = schema.AngleActuatorDescription, schema.CoordinateActuatorDescription
+    driving = elements("actuators", direct, at_coordinate, lambda element: element.is_motor)
     # Forces, torques and the values of prescribed motions.
     timed = {q.name: q for q in scopes.quantities(description) if q.path[0] == "forces" or q.path[-1] == "value"}
     return PlanarTopology(
@@ -123,16 +170,18 @@ def planar_topology(description: schema.MechanismDescription) -> PlanarTopology:
         groups=_groups(description, rows),
         springs=elements("springs", schema.SpringDescription, at_points),
         angular_springs=elements("springs", schema.AngularSpringDescription, at_angle),
-        dampers=elements("dampers", schema.DamperDescription, at_points),
-        angular_dampers=elements("dampers", schema.AngularDamperDescription, at_angle),
+        dampers=elements("dampers", schema.DamperDescription, at_points, viscous),
+        angular_dampers=elements("dampers", schema.AngularDamperDescription, at_angle, viscous),
+        frictions=tuple(found for found in frictions if found.elements.owners),
+        motors=Motors(
+            driving,
+            keys_of("actuators", driving, schema.MOTOR),
+            tuple(description.actuators[i].periods for i in driving.indices),
+        ),
         point_forces=elements("forces", schema.PointForceDescription, lambda e: rows[e.point]),
         angle_torques=elements("forces", schema.AngleTorqueDescription, at_angle),
         body_torques=elements("forces", schema.BodyTorqueDescription, at_body),
-        coordinate_actuators=elements(
-            "actuators",
-            (schema.AngleActuatorDescription, schema.CoordinateActuatorDescription),
-            lambda e: places[e.angle if isinstance(e, schema.AngleActuatorDescription) else e.coordinate],
-        ),
+        coordinate_actuators=elements("actuators", direct, at_coordinate),
         point_actuators=elements("actuators", schema.PointsActuatorDescription, at_points),
         body_actuators=elements("actuators", schema.BodyActuatorDescription, at_body),
         actuators=len(description.actuators),

@@ -80,6 +80,31 @@ def checked_inputs(
     return inputs if len(inputs) > len(commands(inputs)) else (*inputs, Disturbance())
 
 
+def checked_commands(inputs: Sequence[AbstractInput], *, recorded: bool) -> None:
+    """Refuses commands that cannot be followed step by step.
+
+    Args:
+        inputs: The inputs, with their unknown numbers.
+        recorded: Whether the whole recording is there, from which delays can be found, too.
+
+    Raises:
+        ArgumentError: One that is to be found, or a lag in a real-time loop.
+    """
+    for command in commands(inputs):
+        for key in ("lag",) if recorded else command.played_numbers:
+            if is_unknown(getattr(command, key)):
+                kind = "a fixed-lag smoother" if recorded else "a real-time loop"
+                advice = "find it without a window first" if recorded else "find it with smooth first"
+                raise ArgumentError(
+                    f"input {command.name!r}: {key}: expected a number for {kind}; found Unknown; {advice}"
+                )
+        if not recorded and command.lag is not None:
+            raise ArgumentError(
+                f"input {command.name!r}: lag: expected none in a real-time loop, which is given commands as they act; "
+                "pass them through the lag before"
+            )
+
+
 def chosen_coordinates(mechanism: AbstractMechanism, independent: Sequence[str] | None) -> MotionChart:
     """The chart of a mechanism.
 

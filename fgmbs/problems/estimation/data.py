@@ -4,15 +4,18 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from fgmbs.arguments import finite_number
+from fgmbs.compiled.buckets import padded
 from fgmbs.errors import ArgumentError
-from fgmbs.inputs import Command
+from fgmbs.inputs import Command, Recorded
 from fgmbs.problems.estimation.graph import Samples
 from fgmbs.sensors.base import AbstractSensor
+from fgmbs.signals.recordings.played import Played, pieces
 from fgmbs.signals.recordings.recording import Recording
 from fgmbs.signals.recordings.timing import timing
 from fgmbs.typing import Scalar
@@ -186,24 +189,16 @@ def left_out(channel: Channel, grid: Grid, delay: float) -> int:
     return int(np.sum(~inside & (channel.stamps < _NEVER)))
 
 
-def commands(recording: Recording, inputs: Sequence[Command], steps: Grid) -> np.ndarray:
-    """(steps, 2, nc) signals of commands at both ends of the interval before each step.
+def played(recordings: Sequence[Recording], command: Command, grids: Sequence[Grid], steps: int) -> list[Recorded]:
+    """The signal of a command in every recording, in the same room: as for that of sensors, that of the steps."""
+    signals = [recording[command.column] for recording in recordings]
+    room = max(steps, *(padded(len(signal)) for signal in signals))
+    most = max(pieces(signal.t, grid.dt) for signal, grid in zip(signals, grids, strict=True))
+    return [Recorded(Played.of(signal, room, most, command.hold)) for signal in signals]
 
-    A held command that jumps within an interval counts with its mean over the interval: its impulse is right.
-    """
-    times = steps.times
-    signals = np.zeros((steps.steps, 2, len(inputs)))
-    for k, command in enumerate(inputs):
-        signal = recording[command.column]
-        t = signal.t + float(command.delay)
-        if command.hold == "linear":
-            value = np.interp(times, t, signal.values)
-            signals[:, 1, k], signals[1:, 0, k], signals[0, 0, k] = value, value[:-1], value[0]
-        else:
-            impulse = np.concatenate([[0.0], np.cumsum(signal.values[:-1] * np.diff(t))])
-            since = np.clip(np.searchsorted(t, times, side="right") - 1, 0, None)
-            total = impulse[since] + signal.values[since] * (times - t[since])
-            mean = np.diff(total) / steps.dt
-            signals[1:, :, k] = mean[:, None]
-            signals[0, :, k] = signal.values[since[0]]
-    return signals
+
+def lines(commands: Sequence[Command], times: Float[Array, " steps"], dt: Scalar) -> Float[Array, "steps 2 nc"]:
+    """Signals of recorded commands, as they act, at both ends of the interval before each step."""
+    evaluated = [command.evaluated() for command in commands]
+    columns = [jax.vmap(lambda t, one=one: one.line(t - dt, t))(times) for one in evaluated]
+    return jnp.stack(columns, axis=-1) if columns else jnp.zeros((*times.shape, 2, 0))

@@ -20,6 +20,7 @@ from fgmbs.inputs import (
     Disturbance,
     GaussMarkov,
     RandomWalk,
+    Recorded,
     WhiteNoise,
     augmented,
     commands,
@@ -84,6 +85,8 @@ class EstimationModel(eqx.Module):
     """Of each sensor: its samples all lie on steps."""
     transition: AbstractTransition = HermiteSimpson()
     """How a step follows from the one before."""
+    recorded: tuple[Recorded | None, ...] = ()
+    """Of each command, if any: its signal, where delay, lag or limit is unknown; with a first axis as dt has."""
 
     @property
     def augmented(self) -> tuple[RandomWalk | GaussMarkov, ...]:
@@ -108,7 +111,7 @@ class EstimationModel(eqx.Module):
     @property
     def shared(self) -> dict[str, AbstractSensor | AbstractInput]:
         """Sensors and inputs by name."""
-        return {part.name: part for part in (*self.sensors, *self.inputs)}
+        return shared_parts(self.sensors, self.inputs, self.recorded)
 
     @property
     def moves(self) -> bool:
@@ -128,8 +131,8 @@ class EstimationModel(eqx.Module):
         """The model of θ."""
         mechanism, shared = rebuilt(self.free, (self.mechanism, self.shared), theta)
         sensors, inputs = (tuple(shared[part.name] for part in parts) for parts in (self.sensors, self.inputs))
-        new = mechanism, sensors, inputs
-        return eqx.tree_at(lambda model: (model.mechanism, model.sensors, model.inputs), self, new)
+        new = mechanism, sensors, inputs, ()  # the inputs have what was recorded by now
+        return eqx.tree_at(lambda model: (model.mechanism, model.sensors, model.inputs, model.recorded), self, new)
 
     def reading(self, theta: Float[Array, " p"]) -> "EstimationModel":
         """The model of θ, but with the mechanism as it is."""
@@ -171,8 +174,9 @@ class EstimationModel(eqx.Module):
         """function(model of a recording, its arguments) of every recording, along a first axis if there are several."""
         if self.dt.ndim == 0:
             return function(self, *arguments)
-        of_one = lambda dt, *one: function(eqx.tree_at(lambda model: model.dt, self, dt), *one)
-        return eqx.filter_vmap(of_one)(self.dt, *arguments)
+        own = lambda model: (model.dt, model.recorded)
+        of_one = lambda numbers, *one: function(eqx.tree_at(own, self, numbers), *one)
+        return eqx.filter_vmap(of_one)(own(self), *arguments)
 
     def over(self, rows: Rows) -> TimeGraph:
         """The graph over steps with these rows."""
@@ -311,6 +315,10 @@ class EstimationModel(eqx.Module):
         x = jnp.where((data.linked == 0) | ~jnp.all(jnp.isfinite(x)), steps[-1], x)
         return x, self.rows(x, data)
 
+    def signals(self, commands: Float[Array, "2 nc"], t: Scalar) -> Float[Array, "2 nc"]:
+        """Commands at both ends of the interval that ends at t, near those given, of the numbers the model has."""
+        return self.forcing.signals(self.shared, commands, t, self.dt)
+
     def next_step(self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, "2 nc"]) -> Float[Array, " nx"]:
         """Where the motion goes from x at t to t + Δt with the acceleration it has, unknown forces going on as before.
 
@@ -337,6 +345,18 @@ class EstimationModel(eqx.Module):
     def local_size(self) -> int:
         """Local coordinates of x."""
         return self.chart.local_size(self.mechanism, self.step_size)
+
+
+def shared_parts(
+    sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput], recorded: Sequence[Recorded | None] = ()
+) -> dict[str, AbstractSensor | AbstractInput]:
+    """Sensors and inputs by name, commands with what was recorded of them."""
+    shared = {part.name: part for part in (*sensors, *inputs)}
+    for command, own in zip(commands(inputs), recorded, strict=False):
+        if own is not None:
+            nothing = lambda leaf: leaf is None
+            shared[command.name] = eqx.tree_at(lambda force: force.recorded, command, own, is_leaf=nothing)
+    return shared
 
 
 def moves(free: Free, inputs: Sequence[AbstractInput]) -> bool:

@@ -18,6 +18,7 @@ from fgmbs.errors import ArgumentError
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import (
+    checked_commands,
     checked_inputs,
     checked_sensors,
     checked_start,
@@ -259,7 +260,7 @@ def online(
         mechanism: The mechanism.
         sensors: What the signals mean.
         inputs: Forces that the description of the mechanism does not tell, all with their sizes, which `smooth` finds
-            from a recording (`est.inputs`).
+            from a recording (`est.inputs`). Commands are given to every step as they act then, whatever their delay is.
         dt: Time between steps [s].
         window: Steps in the window, at least 2.
         slots: Samples of one sensor that a step has room for.
@@ -280,6 +281,7 @@ def online(
     checked_mechanism(mechanism)
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
+    checked_commands(inputs, recorded=False)
     sensors, inputs, sizes = freed_sizes(mechanism, sensors, inputs, window * dt)
     checked_window(window, 1, sizes)
     mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)

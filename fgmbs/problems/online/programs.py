@@ -115,7 +115,9 @@ def _cut(model: EstimationModel, slots: int, sample: Float[Array, " numbers"]):
         size = slots * (sensor.rows + 1)
         parts.append(sample[start : start + size].reshape(slots, sensor.rows + 1))
         start += size
-    return parts, sample[start:].reshape(2, -1)
+    signals = sample[start:].reshape(2, -1)
+    limited = [force.limited(signals[:, k]) for k, force in enumerate(model.commands)]
+    return parts, jnp.stack(limited, axis=1) if limited else signals
 
 
 def _placed(model: EstimationModel, window: WindowState, newest: StepData, read):

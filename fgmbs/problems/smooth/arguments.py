@@ -11,7 +11,7 @@ from fgmbs.arguments import of_type
 from fgmbs.compiled.buckets import padded
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
-from fgmbs.inputs import AbstractInput, augmented
+from fgmbs.inputs import AbstractInput, Recorded, augmented
 from fgmbs.inputs import commands as commands_of
 from fgmbs.losses import left_of_normal
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
@@ -85,20 +85,21 @@ def prepare_smooth(
     resting = mechanism.nv + len(augmented(inputs))
     candidates = _candidates(mechanism, resting) if any(begin.x is None for begin in starts) else None
 
-    def data(one: Recording, grid: grids.Grid, parts, begin: Start) -> RecordingData:
-        known = grids.commands(one, commands_of(inputs), grid)
-        behind = np.zeros((steps - grid.steps, *known.shape[1:]))
+    played = [grids.played(recordings, command, every, steps) for command in commands_of(inputs)]
+    played = list(zip(*played, strict=True)) if played else [()] * len(recordings)
+
+    def data(grid: grids.Grid, parts, begin: Start, commands: tuple[Recorded, ...]) -> RecordingData:
         return RecordingData(
             start=jnp.asarray(grid.start, dtype=float),
             dt=jnp.asarray(grid.dt, dtype=float),
             count=jnp.asarray(grid.steps),
-            commands=jnp.asarray(np.concatenate([known, behind])),
+            commands=commands,
             channels=tuple(grids.padded_channel(*part) for part in zip(parts, rooms, strict=True)),
             **(candidates if begin.x is None else _only(begin.x)),
             start_sigma=begin.sigma,
         )
 
-    parts = [data(*one) for one in zip(recordings, every, channels, starts, strict=True)]
+    parts = [data(*one) for one in zip(every, channels, starts, played, strict=True)]
     return SmoothingProblem(
         mechanism=mechanism,
         sensors=sensors,
@@ -111,6 +112,7 @@ def prepare_smooth(
         transition=transition_of(integrator),
         at_steps=at_steps,
         slots=slots,
+        steps=steps,
     )
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.dynamics.transitions import AbstractTransition
-from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise
+from fgmbs.inputs import AbstractInput, Disturbance, Recorded, WhiteNoise, commands
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.arguments import nominal_delays
-from fgmbs.problems.estimation.data import Channel, samples
-from fgmbs.problems.estimation.graph import EstimationModel, StepData
+from fgmbs.problems.estimation.data import Channel, lines, samples
+from fgmbs.problems.estimation.graph import EstimationModel, StepData, shared_parts
 from fgmbs.problems.estimation.noise_sizes import with_sizes
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.typing import Scalar
@@ -31,8 +31,8 @@ class RecordingData(NamedTuple):
     dt: Scalar
     """Time step [s]."""
     count: Int[Array, ""]
-    commands: Float[Array, "steps 2 nc"]
-    """Signals of the commands at both ends of the interval that ends with the step."""
+    commands: tuple[Recorded, ...]
+    """Samples of every command."""
     channels: tuple[Channel, ...]
     """Samples of every sensor."""
     starts: Float[Array, "candidates nx"]
@@ -69,11 +69,8 @@ class SmoothingProblem(eqx.Module):
     """Of each sensor: its samples all lie on steps."""
     slots: tuple[int, ...] = eqx.field(static=True)
     """Room for samples of each sensor in a step."""
-
-    @property
-    def steps(self) -> int:
-        """Steps to compute with."""
-        return self.recording.commands.shape[-3]
+    steps: int = eqx.field(static=True)
+    """Steps to compute with."""
 
     @property
     def several(self) -> bool:
@@ -95,7 +92,16 @@ class SmoothingProblem(eqx.Module):
         sensors, inputs = with_sizes(self.sensors, self.inputs, self.sizes.named(self.sizes.values(sizes)))
         evaluated, dt = self.mechanism.evaluated(), self.recording.dt
         numbers = evaluated, sensors, inputs, self.free, dt, self.chart, delays, self.at_steps, self.transition
-        return EstimationModel(*numbers)
+        return EstimationModel(*numbers, self._unknown_commands)
+
+    @property
+    def _unknown_commands(self) -> tuple[Recorded | None, ...]:
+        """What was recorded of commands whose delay, lag or limit is unknown."""
+        every = zip(commands(self.inputs), self.recording.commands, strict=True)
+        return tuple(
+            own if any(f"{force.name}.{key}" in self.free.names for key in force.played_numbers) else None
+            for force, own in every
+        )
 
     def loosened(self, factor: float) -> "SmoothingProblem":
         """The problem with white forces of so many times the spectral density, whether it is known or where its search
@@ -113,6 +119,7 @@ class SmoothingProblem(eqx.Module):
         delays: Float[Array, " sensors"],
         first: Float[Array, "*recordings nx"],
         behind: Float[Array, "*recordings nx"],
+        theta: Float[Array, " p"] | None = None,
     ) -> StepData:
         """What was recorded, by steps.
 
@@ -120,20 +127,25 @@ class SmoothingProblem(eqx.Module):
             delays: Of the sensors [s].
             first: Centre of the prior of the first step …
             behind: … and of all steps that only fill up.
+            theta: Unknown numbers, by which commands act; by default the centre of their prior.
         """
-        return self.each(lambda problem, *ends: problem._data(delays, *ends), first, behind)
+        theta = self.free.value if theta is None else theta
+        return self.each(lambda problem, *ends: problem._data(delays, *ends, theta), first, behind)
 
-    def _data(self, delays: Array, first: Array, behind: Array) -> StepData:
+    def _data(self, delays: Array, first: Array, behind: Array, theta: Array) -> StepData:
         recording, k, T = self.recording, jnp.arange(self.steps), self.steps
         pad = (k >= recording.count)[:, None]
         weights = pad.astype(float) + (k == 0).astype(float)[:, None] / recording.start_sigma
         parts = zip(recording.channels, delays, self.slots, self.at_steps, strict=True)
+        times = recording.start + recording.dt * k
+        shared = shared_parts(self.sensors, self.inputs, recording.commands)
+        _, shared = self.free.put((self.mechanism, shared), theta)
         return StepData(
-            times=recording.start + recording.dt * k,
+            times=times,
             linked=((k > 0) & ~pad[:, 0]).astype(float),
             prior=jnp.where(pad, behind, 0.0).at[0].set(first),
             prior_weights=weights,
-            commands=recording.commands,
+            commands=lines([shared[force.name] for force in commands(self.inputs)], times, recording.dt),
             samples=tuple(
                 samples(channel, recording.start, recording.dt, delay, recording.count, T, room, on)
                 for channel, delay, room, on in parts

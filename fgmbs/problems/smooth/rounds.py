@@ -90,7 +90,7 @@ def _most_rounds(search: SizeSearch) -> int:
 
 def _model_and_data(problem: SmoothingProblem, at: SmoothingState) -> tuple[EstimationModel, StepData]:
     model = problem.model(at.search.logs, at.delays)
-    data = problem.data(at.delays, at.first, at.behind)
+    data = problem.data(at.delays, at.first, at.behind, at.x.globals)
     prior = jnp.where(at.held > 0, at.x.steps, data.prior)
     return model, data._replace(prior=prior, prior_weights=data.prior_weights + at.held)
 
@@ -116,6 +116,8 @@ def _guess(problem: SmoothingProblem):
     """(steps, θ, first step, what was seen of the starts) of a single recording."""
     delays, recording = nominal_delays(problem.sensors), problem.recording
     model, candidates = problem.model(problem.sizes.value, delays), problem.starts_on_constraints()
+    # A filter that does not look back cannot find how late a command acts.
+    model = eqx.tree_at(lambda model: model.recorded, model, ())
     data = problem.data(delays, candidates[0], candidates[0])
     starts, (newest, theta) = _followed_best(model, candidates, data, recording)
     k = jnp.arange(problem.steps)
@@ -231,7 +233,7 @@ def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 
     resize = converged & ~at.search.settled & near
     finished = converged & at.search.settled & arrived
     # Samples of a sensor whose delay is unknown may belong to other intervals than those in which they were placed.
-    late = nominal_delays(model.at(x.globals).sensors)
+    late = nominal_delays(model.reading(x.globals).sensors)
     misplaced = jnp.any(jnp.abs(late - at.delays) > jnp.min(problem.recording.dt) / 2) & (at.placings < _PLACINGS)
     again = finished & misplaced
     rounds = jnp.where(again, 0, at.rounds + 1)

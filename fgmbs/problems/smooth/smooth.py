@@ -18,7 +18,7 @@ from fgmbs.errors import Interrupted
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.estimation.arguments import checked_window, nominal_delays
+from fgmbs.problems.estimation.arguments import checked_commands, checked_window, nominal_delays
 from fgmbs.problems.estimation.data import Grid, left_out
 from fgmbs.problems.estimation.first_state import DECIDED
 from fgmbs.problems.estimation.unknowns import checked_priors
@@ -123,6 +123,7 @@ def smooth(
     if window is not None:
         checked_window(window, len(recordings), problem.sizes)
         checked_priors(problem.free)
+        checked_commands((inputs,) if isinstance(inputs, AbstractInput) else inputs, recorded=True)
     tell = progress or (lambda *_: None)
     notes = tuple(f"{one.source}: {note}" for one in recordings for note in one.notes)
     notes += _left_out(problem, recordings)

@@ -1,0 +1,151 @@
+"""Delay, lag and limit of recorded commands: a mass on a line whose motion is known exactly."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pushed_mass
+import pytest
+from counting import compilations
+from pushed_mass import MASS
+
+import fgmbs
+from fgmbs import ArgumentError, Unknown
+from fgmbs.inputs import Command, Disturbance
+from fgmbs.sensors import Encoder
+
+DT, STEPS = 0.02, 151
+TRUE = {"gain": 1.7, "delay": 0.0137, "lag": 0.043, "limit": 1.6}
+RNG = np.random.default_rng(2)
+STAMPS = 0.031 * np.arange(97)
+VOLTS = 2.0 * np.sin(4 * STAMPS) + np.where(np.sin(7 * STAMPS) > 0, 0.7, -0.5)
+SENSORS = (Encoder("enc", of="x_left", unit="m", sigma=1e-4),)
+
+
+def places(t, volts=VOLTS, gain=1.7, delay=0.0, lag=0.0, limit=np.inf, hold="previous"):
+    """Exactly: x'' = y / m, lag y' + y = the signal, piece by piece; the signal on straight lines, or held."""
+    volts = gain * np.clip(volts, -limit, limit)
+    slopes = np.append(np.diff(volts) / np.diff(STAMPS) if hold == "linear" else 0 * np.diff(volts), 0.0)
+    when, breaks = STAMPS + delay, np.unique(np.concatenate([t, STAMPS + delay]))
+    x, found = np.array([1.2, 0.4, volts[0]]), {t[0]: 1.2}
+    for a, b in zip(breaks[:-1], breaks[1:], strict=True):
+        if a < t[0]:
+            continue
+        k, s = max(0, np.searchsorted(when, a, side="right") - 1), b - a
+        v, g = (volts[k] + slopes[k] * (a - when[k]), slopes[k]) if a >= when[0] else (volts[0], 0.0)
+        rest = (x[2] - v + g * lag) if lag else 0.0
+        E = np.exp(-s / lag) if lag else 0.0
+        steady = v - g * lag
+        impulse = steady * s + g * s**2 / 2 + rest * lag * (1 - E)
+        moved = steady * s**2 / 2 + g * s**3 / 6 + rest * lag * (s - lag * (1 - E))
+        x = np.array([x[0] + x[1] * s + moved / MASS, x[1] + impulse / MASS, steady + g * s + rest * E])
+        found[b] = x[0]
+    return np.array([found[one] for one in t])
+
+
+def recorded(t=None, **numbers):
+    t = DT * np.arange(STEPS) if t is None else t
+    signals = fgmbs.Recording.of(t, {"enc": places(t, **numbers)}, units={"enc": "m"}).signals
+    return fgmbs.Recording({**signals, **fgmbs.Recording.of(STAMPS, {"volts": VOLTS}).signals})
+
+
+@pytest.fixture(scope="module")
+def mass():
+    return pushed_mass.mass()
+
+
+def smoothed(mass, recording, **numbers):
+    drive = Command("x_left", "volts", name="drive", **numbers)
+    start = {"start": {"x_left": 1.2}, "start_velocities": {"x_left": 0.4}}
+    return fgmbs.smooth(mass, recording, SENSORS, (Disturbance(1e-6), drive), dt=DT, **start)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hold", ["previous", "linear"])
+def test_known_ones_act_exactly(mass, hold):
+    """A held command that switches within steps moves a mass exactly: nothing is left for the disturbance."""
+    numbers = {key: TRUE[key] for key in ("gain", "delay", "lag")}
+    est = smoothed(mass, recorded(hold=hold, **numbers), hold=hold, **numbers)
+    assert float(est.groups[1].chi2) < 1e-9
+
+
+@pytest.mark.slow
+def test_all_are_found(mass):
+    rough = {"gain": 1.0, "delay": 0.005, "lag": 0.1, "limit": 1.9}
+    found = smoothed(mass, recorded(**TRUE), **{key: Unknown(value) for key, value in rough.items()})
+    for key, value in TRUE.items():
+        assert float(found.unknowns[f"drive.{key}"]) == pytest.approx(value, rel=1e-6), key
+    assert "drive.lag" in found.report()
+    force = found.commands[:, 0]
+    assert np.max(np.abs(force)) < 1.01 * TRUE["gain"] * TRUE["limit"]
+
+
+@pytest.mark.slow
+def test_a_delay_is_found_without_a_lag_and_over_several_steps(mass):
+    found = smoothed(mass, recorded(gain=1.7, delay=0.075), gain=1.7, delay=Unknown(0.0))
+    assert float(found.unknowns["drive.delay"]) == pytest.approx(0.075, abs=1e-7)
+
+
+@pytest.mark.slow
+def test_recordings_of_other_lengths_share_them_and_the_program(mass):
+    inputs = (
+        Disturbance(1e-6),
+        Command("x_left", "volts", name="drive", gain=1.7, delay=Unknown(0.005), lag=Unknown(0.1)),
+    )
+    numbers = {key: TRUE[key] for key in ("gain", "delay", "lag")}
+    long, short = (recorded(DT * np.arange(steps), **numbers) for steps in (STEPS, STEPS - 5))
+    begun = [{"x_left": 1.2}] * 2
+    together = fgmbs.smooth(mass, [long, short], SENSORS, inputs, dt=DT, start=begun)
+    assert float(together.unknowns["drive.lag"]) == pytest.approx(TRUE["lag"], rel=1e-6)
+    assert compilations(lambda: fgmbs.smooth(mass, [short, long], SENSORS, inputs, dt=DT, start=begun)) == 0
+
+
+@pytest.mark.slow
+def test_a_window_finds_the_delay(mass):
+    drive = Command("x_left", "volts", name="drive", gain=1.7, delay=Unknown(0.005, sigma=0.1))
+    start = {"start": {"x_left": 1.2}, "start_velocities": {"x_left": 0.4}}
+    recording = recorded(gain=1.7, delay=0.0137)
+    est = fgmbs.smooth(mass, recording, SENSORS, (Disturbance(1e-6), drive), dt=DT, window=4, **start)
+    assert float(est.unknowns["drive.delay"]) == pytest.approx(0.0137, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_derivatives_of_the_estimate_are_those_of_differences(mass):
+    drive = Command("x_left", "volts", gain=1.7, delay=0.01, lag=0.05, limit=1.7, name="drive")
+    start = {"start": {"x_left": 1.2}, "start_velocities": {"x_left": 0.4}}
+    problem = fgmbs.prepare_smooth(mass, recorded(**TRUE), SENSORS, (Disturbance(1e-2), drive), dt=DT, **start)
+    of = lambda p: (p.inputs[1].delay, p.inputs[1].lag, p.inputs[1].limit)
+
+    @jax.jit
+    def places(numbers):
+        return fgmbs.solve(eqx.tree_at(of, problem, tuple(numbers))).x.steps[:STEPS, 0]
+
+    at, e = jnp.array([0.0104, 0.05, 1.7]), 1e-6  # no sample acts on a step, where slopes have kinks
+    slopes = jax.jit(jax.jacfwd(places))(at)
+    for k in range(3):
+        step = e * np.eye(3)[k]
+        difference = (places(at + step) - places(at - step)) / (2 * e)
+        np.testing.assert_allclose(slopes[:, k], difference, rtol=1e-4, atol=1e-4 * np.max(np.abs(difference)))
+
+
+def test_the_force_is_a_function_of_time():
+    drive = Command("x_left", "volts", **TRUE)
+    force = drive.force(recorded(**TRUE))
+    held = Command("x_left", "volts", gain=1.7).force(recorded())
+    assert float(held(0.05)) == pytest.approx(1.7 * VOLTS[1])
+    t, e = 0.3, 1e-6
+    signal = 1.7 * np.clip(VOLTS[np.searchsorted(STAMPS + TRUE["delay"], t) - 1], -1.6, 1.6)
+    rate = (force(t + e) - force(t - e)) / (2 * e)
+    assert float(TRUE["lag"] * rate + force(t)) == pytest.approx(signal, abs=1e-6)
+
+
+def test_what_cannot_be_meant(mass):
+    for key in ("delay", "lag", "limit"):
+        drive = Command("x_left", "volts", name="drive", **{key: Unknown(0.1, sigma=0.1)})
+        with pytest.raises(ArgumentError, match=f"input 'drive': {key}: expected a number .*found Unknown"):
+            fgmbs.online(mass, SENSORS, (Disturbance(1e-2), drive), dt=DT)
+    with pytest.raises(ArgumentError, match="input 'drive': lag: expected none in a real-time loop"):
+        fgmbs.online(mass, SENSORS, (Disturbance(1e-2), Command("x_left", "u", lag=0.1, name="drive")), dt=DT)
+    drive = Command("x_left", "volts", name="drive", lag=Unknown(0.1, sigma=0.1))
+    with pytest.raises(ArgumentError, match="input 'drive': lag: expected a number for a fixed-lag smoother"):
+        fgmbs.smooth(mass, recorded(), SENSORS, (Disturbance(1e-2), drive), dt=DT, window=4)
