@@ -85,7 +85,15 @@ def point(name: str, x: Value, y: Value, *, fixed: bool = False) -> Part:
     return Part("points", dict(name=name, x=x, y=y, fixed=fixed))
 
 
-def body(name: str, *points: str, mass: Value, I0: Value, cog: tuple[Value, Value], length: Value = "auto") -> Part:
+def body(
+    name: str,
+    *points: str,
+    mass: Value,
+    I0: Value,
+    cog: tuple[Value, Value],
+    length: Value = "auto",
+    visual: Mapping[str, Any] | None = None,
+) -> Part:
     """A rigid body.
 
     Args:
@@ -94,10 +102,10 @@ def body(name: str, *points: str, mass: Value, I0: Value, cog: tuple[Value, Valu
         I0: Moment of inertia about the first point [kg·m²].
         cog: Centre of mass, from the first point on towards the second and to the left of that [m].
         length: Distance of its two points [m]; "auto" is that of the drawing.
+        visual: How it is drawn: `color`, `width`, `outline`, `radius`, as in a file.
     """
-    return Part(
-        "planar_bodies", dict(name=name, points=list(points), length=length, mass=mass, I0=I0, cog=_pair("cog", cog))
-    )
+    entry = dict(name=name, points=list(points), length=length, mass=mass, I0=I0, cog=_pair("cog", cog))
+    return Part("planar_bodies", entry | {"visual": None if visual is None else _visual(visual)})
 
 
 def absolute_angle(name: str, start: str, end: str) -> Part:
@@ -263,6 +271,28 @@ def _pair(argument: str, given: tuple[Value, Value]) -> list:
     if not isinstance(given, (tuple, list)) and np.ndim(given) != 1:
         raise ArgumentError(f"{argument}: expected two numbers; found {given!r}")
     return list(given)
+
+
+def _visual(given: Mapping[str, Any]) -> dict[str, Any]:
+    """How a body is drawn, as of a file.
+
+    Raises:
+        ArgumentError: It is no mapping, or a number of it is to be found.
+    """
+    by_name("visual", given, "keys with values, as in {'color': 'orange', 'radius': 0.1}")
+    return {key: _listed(value) for key, value in given.items() if value is not None}
+
+
+def _listed(value: Any) -> Any:
+    """Lists in place of tuples and arrays."""
+    if hasattr(value, "shape") and np.ndim(value) > 0:
+        value = np.asarray(value).tolist()
+    if isinstance(value, (list, tuple)):
+        return [_listed(part) for part in value]
+    if isinstance(value, Unknown):
+        expected = "a number, or an expression of a parameter that is `Unknown`"
+        raise ArgumentError(f"visual: expected {expected}; found an `Unknown` itself")
+    return value
 
 
 def _line(fault: Fault, data: Mapping[str, Any]) -> str:

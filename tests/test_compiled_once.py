@@ -32,6 +32,19 @@ def test_a_simulation_of_another_duration(configs, tmp_path, compiled):
     assert compiled == ["jit(_observed)"]
 
 
+def test_a_mechanism_that_is_drawn_otherwise(configs, compiled):
+    """And the result has the drawing of its own mechanism."""
+    text = (configs / "mechanisms" / "fourbar.yaml").read_text()
+    drawn = text.replace("name: crank, ", "name: crank, visual: {color: orange, width: L_crank/10}, ")
+    assert text != drawn
+    plain, other = (PlanarMechanism.from_description(parse_mechanism(t)) for t in (text, drawn))
+    first = fgmbs.to_dataset(simulated(plain))
+    compiled.clear()
+    second = fgmbs.to_dataset(simulated(other))
+    assert not compiled
+    assert "visual" not in first.attrs["mechanism"] and "color: orange" in second.attrs["mechanism"]
+
+
 @pytest.mark.slow
 def test_soft_constraints_of_another_duration(configs, compiled):
     fourbar = fgmbs.load(configs / "mechanisms" / "fourbar.yaml")

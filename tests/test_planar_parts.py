@@ -5,8 +5,9 @@ import pytest
 
 import fgmbs
 from fgmbs import Unknown, planar
-from fgmbs.errors import DescriptionError
+from fgmbs.errors import ArgumentError, DescriptionError
 from fgmbs.io.planar.load import parse_mechanism
+from fgmbs.mechanisms.planar.description import VisualDescription
 
 GROUND = planar.point("A", 0, 0, fixed=True), planar.point("B", "base", 0, fixed=True)
 MOVING = planar.point("P", "L", 0.1), planar.point("S", 1.5, 0)
@@ -120,6 +121,26 @@ def test_numbers_may_be_unknown_or_arrays():
         *("crank.mass", "L", "gravity.y"),
     }
     assert float(mechanism.parameters["tie.length"]) == 2.6
+
+
+def test_how_a_body_is_drawn():
+    """Corners may be tuples or arrays; a number that is to be found is none of the drawing."""
+
+    def drawn(**visual):
+        parts = *GROUND, *MOVING, LINKS[0], planar.body("rod", "P", "S", mass=2, I0=1, cog=(0, 0), visual=visual)
+        return made(*parts).description.planar_bodies[1].visual
+
+    corners = [(0, 0), ("length", 0), (0, np.float64(0.1))]
+    assert drawn(color="red", width=None, outline=corners) == VisualDescription(color="red", outline=corners)
+    assert drawn(outline=np.eye(3, 2)).outline == ((1, 0), (0, 1), (0, 0))
+    assert LINKS[0].entry["visual"] is None and drawn(radius=Unknown(1.0).value).radius == 1.0
+    with pytest.raises(DescriptionError, match=r"body 'rod': visual.radius: expected a positive number.*found -1"):
+        drawn(radius=-1)
+    for visual in (dict(radius=Unknown(1.0)), dict(outline=[(0, 0), (1, 0), (0, Unknown(1.0))])):
+        with pytest.raises(ArgumentError, match="visual: expected a number, or an expression of a parameter that is"):
+            drawn(**visual)
+    with pytest.raises(DescriptionError, match=r"body 'rod': visual.outline\[0\]: expected a list; found 1"):
+        drawn(outline=[1, 2, 3])
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ CALLS = {
     "body": (
         lambda *args, **more: planar.mechanism(GROUND, TIP, planar.body(*args, **more)),
         ["b", "A", "B"],
-        dict(mass=1, I0=1, cog=(0.5, 0.0), length="auto"),
+        dict(mass=1, I0=1, cog=(0.5, 0.0), length="auto", visual={"radius": 0.1}),
     ),
     "mechanism": (planar.mechanism, [GROUND, TIP, ROD], dict(gravity=(0.0, -9.81), parameters={"L": 1.0})),
 }

@@ -33,6 +33,7 @@ _CHOICES = {
 }
 _EXPECTED = {
     "name": "a name",
+    "color": "a color such as 'orange' or '#ff8800'",
     "mapping": "a mapping from names to numbers",
     "int_type": "an index (0, 1, …) or a name",
     "greater_than_equal": "an index from 0",
@@ -137,6 +138,10 @@ def repaired(data: Mapping[str, Any], failure: ValidationError) -> tuple[dict[st
         section, *rest = path
         if error["type"] == "too_short" and path == ("points",):
             continue
+        if path[2:3] == ("visual",):  # nothing else needs it
+            *above, key = path[:4]
+            _at(data, tuple(above)).pop(key, None)
+            continue
         bad_name = error["type"] == "name" and (path[-1] == "name" or section in _MAPPINGS)
         if error["type"] == "extra_forbidden" or bad_name:
             _at(data, path[:-1]).pop(path[-1], None)
@@ -197,6 +202,8 @@ def _keys_beside(loc: tuple[str | int, ...]) -> list[str]:
         return list(schema.MechanismDescription.model_fields)
     models = _models(schema.MechanismDescription.model_fields[str(loc[0])].annotation)
     tags = [step for step in loc[2:-1] if isinstance(step, str)]
+    if tags == ["visual"]:
+        return list(schema.VisualDescription.model_fields)
     for model in models:
         type_ = model.model_fields.get("type")
         if not tags or tags[0].removeprefix("by ") in model.model_fields:

@@ -1,12 +1,12 @@
 """Drawings of the mechanism itself."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fgmbs.errors import ArgumentError
+from fgmbs.plots.bodies import Body, bodies_of, draw, extent
 from fgmbs.plots.style import GREY, legend, look, new_figure, one_motion
 from fgmbs.results import written_whole
 
@@ -30,7 +30,7 @@ def can_be_drawn(dataset: "xr.Dataset") -> bool:
 def mechanism_figure(dataset: "xr.Dataset") -> "Figure":
     """The mechanism at the start and, faded, on its way, with the paths of its points."""
     figure = new_figure((6.4, 5.6))
-    axes = _stage(figure, dataset)
+    axes, bodies = _stage(figure, dataset)
     position = dataset["position"].values
     moving = ~dataset["fixed"].values
     for place, (name, path) in enumerate(
@@ -40,8 +40,8 @@ def mechanism_figure(dataset: "xr.Dataset") -> "Figure":
         axes.plot(*path.T, color=colour, linestyle=style, linewidth=1.0, zorder=2, label=f"path of {name}")
     poses = np.linspace(0, len(position) - 1, _POSES + 1).astype(int).tolist()
     for k, step in enumerate(poses[1:]):
-        _draw(axes, dataset, step, alpha=0.10 + 0.10 * (k + 1) / _POSES)
-    _draw(axes, dataset, 0, alpha=1.0)
+        _draw(axes, dataset, bodies, step, alpha=0.10 + 0.10 * (k + 1) / _POSES)
+    _draw(axes, dataset, bodies, 0, alpha=1.0)
     t = dataset.t.values
     axes.set_title(f"{dataset.attrs['name']}: pose at t = {t[0]:g} s, faded every {t[poses[1]] - t[0]:.3g} s")
     legend(axes)
@@ -54,7 +54,7 @@ def animation(dataset: "xr.Dataset", path: str | Path) -> None:
     from matplotlib.animation import FuncAnimation, PillowWriter
 
     figure = new_figure((5.6, 5.0))
-    axes = _stage(figure, dataset)
+    axes, bodies = _stage(figure, dataset)
     t, position = dataset.t.values, dataset["position"].values
     count = int(np.clip((t[-1] - t[0]) * _FRAMES_PER_SECOND + 1, 2, _MOST_FRAMES))
     moving = np.flatnonzero(~dataset["fixed"].values)
@@ -64,7 +64,7 @@ def animation(dataset: "xr.Dataset", path: str | Path) -> None:
     def frame(step: int):
         for artist in drawn:
             artist.remove()
-        drawn[:] = _draw(axes, dataset, step, alpha=1.0)
+        drawn[:] = _draw(axes, dataset, bodies, step, alpha=1.0)
         for trail, point in zip(trails, moving, strict=True):
             trail.set_data(*position[: step + 1, point].T)
         axes.set_title(f"{dataset.attrs['name']}: t = {t[step]:.2f} s")
@@ -75,8 +75,8 @@ def animation(dataset: "xr.Dataset", path: str | Path) -> None:
         film.save(temporary, PillowWriter(fps=_FRAMES_PER_SECOND), dpi=80)
 
 
-def _stage(figure: "Figure", dataset: "xr.Dataset") -> "Axes":
-    """Axes in metres that hold the whole motion, with the supports.
+def _stage(figure: "Figure", dataset: "xr.Dataset") -> tuple["Axes", list[Body]]:
+    """Axes in metres that hold the whole motion, with the supports; and how its bodies are drawn.
 
     Raises:
         ArgumentError: It cannot be drawn.
@@ -84,32 +84,23 @@ def _stage(figure: "Figure", dataset: "xr.Dataset") -> "Axes":
     if not can_be_drawn(dataset):
         raise ArgumentError(f"dataset: expected positions of points in the plane; {dataset.attrs['name']} has none")
     axes = figure.add_subplot()
-    position = dataset["position"].values.reshape(-1, 2)
-    position = position[np.isfinite(position).all(axis=1)]
-    low, high = position.min(axis=0), position.max(axis=0)
+    bodies = bodies_of(dataset)
+    low, high = extent(bodies, dataset["position"].values)
     margin = 0.08 * max(*(high - low), 1e-9)
     axes.set_aspect("equal")
     axes.set(xlim=(low[0] - margin, high[0] + margin), ylim=(low[1] - margin, high[1] + margin))
     axes.set(xlabel="x [m]", ylabel="y [m]")
     supports = dataset["position"].values[0, dataset["fixed"].values]
     axes.plot(*supports.T, "^", color=GREY, markersize=11, markeredgecolor="black", zorder=5, clip_on=False)
-    return axes
+    return axes, bodies
 
 
-def _draw(axes: "Axes", dataset: "xr.Dataset", step: int, alpha: float) -> list:
-    """Draws the bodies of one pose: two points as a rod, more as a plate."""
+def _draw(axes: "Axes", dataset: "xr.Dataset", bodies: list[Body], step: int, alpha: float) -> list:
+    """Draws the bodies and the moving points of one pose."""
     points = dataset["position"].values[step]
     if not np.isfinite(points).all():
         return []
-    artists = []
-    for indices in json.loads(dataset.attrs["bodies"]).values():
-        corners = points[indices]
-        if len(indices) > 2:
-            x, y = (corners - corners.mean(axis=0)).T
-            corners = corners[np.argsort(np.arctan2(y, x))]
-            artists += axes.fill(*corners.T, facecolor="#BBBBBB", edgecolor="none", alpha=0.6 * alpha, zorder=3)
-            corners = np.concatenate([corners, corners[:1]])
-        artists += axes.plot(*corners.T, color="#333333", linewidth=3.0, alpha=alpha, solid_capstyle="round", zorder=3)
     moving = points[~dataset["fixed"].values]
-    artists += axes.plot(*moving.T, "o", color="white", markeredgecolor="#333333", markersize=5, alpha=alpha, zorder=4)
-    return artists
+    return draw(axes, bodies, points, alpha) + axes.plot(
+        *moving.T, "o", color="white", markeredgecolor="#333333", markersize=5, alpha=alpha, zorder=4
+    )

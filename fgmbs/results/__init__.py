@@ -11,6 +11,7 @@ from fgmbs.results.comparison import with_truth as with_truth
 from fgmbs.results.contents import STATUSES as STATUSES
 from fgmbs.results.dataset import mechanism_of as mechanism_of
 from fgmbs.results.dataset import to_dataset as to_dataset
+from fgmbs.results.dataset import visuals_of as visuals_of
 from fgmbs.results.dataset import with_sensitivity as with_sensitivity
 from fgmbs.results.estimates import estimate_report as estimate_report
 from fgmbs.results.estimates import is_estimate as is_estimate

@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.errors import ArgumentError, AssemblyError
-from fgmbs.io.planar.load import parse_mechanism
+from fgmbs.io.planar.load import of_yaml, parse_mechanism
 from fgmbs.kinematics.singular import rank_margins
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
+from fgmbs.mechanisms.planar.visuals import Visual, visuals
 from fgmbs.problems.driven.driven_motion import DrivenMotion
 from fgmbs.problems.simulation.result import Simulation
 from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
@@ -208,6 +209,17 @@ def _driven_motion(result: DrivenMotion, step: tuple[str, ...]) -> Contents:
             attributes("covariance of the forces", "products of the units of forces"),
         )
     return Contents(variables, coordinates, {})
+
+
+def visuals_of(dataset: "xr.Dataset") -> dict[str, Visual]:
+    """How bodies are drawn with the parameters of a dataset, by name, of those of which a mechanism file says it."""
+    if "mechanism" not in dataset.attrs:
+        return {}
+    values = dataset["parameters"]
+    return visuals(
+        of_yaml(dataset.attrs["mechanism"]),
+        dict(zip(values.parameter.values.tolist(), values.values.tolist(), strict=True)),
+    )
 
 
 def mechanism_of(dataset: "xr.Dataset") -> PlanarMechanism:

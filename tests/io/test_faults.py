@@ -56,6 +56,72 @@ from fgmbs.io.planar.load import read_mechanism
             "bar.yaml:24:25: relative_coordinates[0].type: expected a type; found 'RelativeAngelDOF'; did you mean "
             "'RelativeAngleDOF'? known types: RelativeAngleAbsoluteDOF, RelativeAngleDOF",
         ),
+        # how bodies are drawn
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: red\n",
+            "bar.yaml:15:13: planar_bodies[0].visual: expected a mapping; found 'red'",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: {colour: red}\n",
+            "bar.yaml:15:14: planar_bodies[0].visual.colour: expected no key 'colour' here; did you mean 'color'? known keys: color, width, outline, radius",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: {color: 7}\n",
+            "bar.yaml:15:21: planar_bodies[0].visual.color: expected a color such as 'orange' or '#ff8800'; found 7",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: {color: '#ff88'}\n",
+            "planar_bodies[0].visual.color: expected a color such as 'orange' or '#ff8800'; found '#ff88'",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: \n      color: #ff8800\n",
+            "planar_bodies[0].visual.color: expected a color such as 'orange' or '#ff8800'; found nothing; a color that begins with # stands in quotes, else it is a comment",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: {width: 0}\n",
+            "bar.yaml:15:21: planar_bodies[0].visual.width: expected a positive number or an expression of (L, xb, auto, length, mass, I0, length12, x0, y0, …); found 0",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: {radius: L - xb}\n",
+            "planar_bodies[0].visual.radius: expected a positive number or an expression of (L, xb, auto, length, mass, I0, length12, x0, y0, …); found -3 ('L - xb')",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: {radius: lenght/2}\n",
+            "found 'lenght' in 'lenght/2', which is unknown here; did you mean 'length'",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: {radius: t}\n",
+            "found 't', which is unknown here; the time t is known in forces, torques and prescribed motion only",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: {outline: [[0, 0], [1, 0]]}\n",
+            "bar.yaml:15:23: planar_bodies[0].visual.outline: expected a list of 3 or more; found a list of 2",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: {outline: [[0, 0], [1, 0], [2]]}\n",
+            "planar_bodies[0].visual.outline[2]: expected a list of 2; found a list of 1",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: {outline: [[0, 0], [1, 0], [1, one]]}\n",
+            "bar.yaml:15:44: planar_bodies[0].visual.outline[2][1]: expected a number or an expression of (L, xb, ",
+        ),
+        (
+            "    mass: 1.0\n",
+            "    mass: 1.0\n    visual: {outline: 1}\n",
+            "planar_bodies[0].visual.outline: expected a list; found 1",
+        ),
         # numbers
         (
             "    mass: 1.0",
@@ -402,6 +468,17 @@ def test_all_faults_of_a_file_are_reported_at_once_in_order():
         ["bar.yaml:25:63", "relative_coordinates[0].points[1]"],
         ["bar.yaml:26:39", "springs[0].stiffness"],
         ["bar.yaml:26:73", "springs[1].stiffness"],
+    ]
+
+
+def test_faults_of_how_a_body_is_drawn_hide_no_others():
+    text = changed("    mass: 1.0\n", "    mass: -1\n    visual: {color: 7, width: lenght, radius: -1, colour: red}\n")
+    text = text.replace("mass: 4,", "mass: 4, visual: grey,")
+    places = [fault.split(": ")[1] for fault in faults_of(text)]
+    body = "planar_bodies[0]"
+    assert places == [
+        *(f"{body}.mass", f"{body}.visual.color", f"{body}.visual.width", f"{body}.visual.radius"),
+        *(f"{body}.visual.colour", "planar_bodies[2].visual"),
     ]
 
 

@@ -3,6 +3,8 @@
 import warnings
 from pathlib import Path
 
+import equinox as eqx
+import jax.numpy as jnp
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -10,9 +12,11 @@ from hypothesis import strategies as st
 from linkage import FOURBAR, changed
 
 from fgmbs.io.planar.catalogue import chain
-from fgmbs.io.planar.load import parse_mechanism, read_mechanism, to_yaml
+from fgmbs.io.planar.load import of_yaml, parse_mechanism, read_mechanism, to_yaml
 from fgmbs.mechanisms.planar import scopes
-from fgmbs.mechanisms.planar.description import MechanismDescription
+from fgmbs.mechanisms.planar.description import MechanismDescription, VisualDescription
+from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
+from fgmbs.mechanisms.planar.visuals import Visual, visuals
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "mechanisms"
 
@@ -76,6 +80,33 @@ def test_names_become_indices():
     assert description.forces[0].body == 1
     assert description.forces[1].point == 3
     assert description.coordinate_names == ("x1", "y1", "x2", "y2", "theta")
+
+
+def test_how_a_body_is_drawn_is_no_part_of_its_program():
+    visual = "    visual: {color: '#f80', width: L/20, outline: [[0, 0], [length, 0], [0, 1e-1]], radius: 0.2}\n"
+    drawn = parse_mechanism(changed("    mass: 2.0\n", "    mass: 2.0\n" + visual))
+    corners = ((0.0, 0.0), ("length", 0.0), (0.0, 0.1))
+    assert drawn.planar_bodies[1].visual == VisualDescription(color="#f80", width="L/20", outline=corners, radius=0.2)
+    assert drawn.planar_bodies[0].visual is None
+    assert parse_mechanism(to_yaml(drawn)) == drawn
+    plain, mechanism = (PlanarMechanism.from_description(d) for d in (parse_mechanism(FOURBAR), drawn))
+    assert mechanism.structure == plain.structure and hash(mechanism.structure) == hash(plain.structure)
+    assert mechanism.parameters.keys() == plain.parameters.keys()
+    longer = mechanism.with_parameters({"L": 1.1}).description
+    assert longer.planar_bodies == drawn.planar_bodies and plain.description.planar_bodies[1].visual is None
+
+
+def test_drawings_follow_the_parameters():
+    visual = "    visual: {width: L/20, outline: [[0, 0], [length, 0], [0, 0.1]], radius: mass/10}\n"
+    drawn = parse_mechanism(changed("    mass: 2.0\n", "    mass: 2.0\n" + visual))
+    (shown,) = visuals(drawn, {"L": 2.0, "coupler.mass": 3.0}).items()
+    assert shown == ("coupler", Visual("#333333", 0.1, ((0, 0), (4, 0), (0, 0.1)), pytest.approx(0.3), (2.0, 0.0)))
+    assert visuals(drawn, {"L": -1.0}) == {}  # an estimate may end so
+    rooted = parse_mechanism(changed("    mass: 2.0\n", "    mass: 2.0\n    visual: {radius: sqrt(mass)}\n"))
+    assert visuals(rooted, {"coupler.mass": -1.0}) == {}
+    impossible = PlanarMechanism.from_description(drawn)
+    impossible = eqx.tree_at(lambda m: m.parameters["coupler.mass"], impossible, jnp.asarray(-1.0))
+    assert of_yaml(to_yaml(impossible.description)) == impossible.description
 
 
 def test_forms_of_numbers():

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 import fgmbs
-from fgmbs import plots, results
+from fgmbs import planar, plots, results
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,51 @@ def test_mechanism_shows_the_paths_of_its_moving_points(dataset):
     shown = lines(axes)
     assert {label for label in shown if label.startswith("path")} == {"path of P1", "path of P2"}
     np.testing.assert_array_equal(shown["path of P2"], dataset["position"].sel(point="P2", axis="y"))
+
+
+def drawn_bodies(axes):
+    """Corners of the shapes of the pose that is not faded, by color."""
+    from matplotlib.colors import to_hex
+
+    edges = [patch for patch in axes.patches if not patch.get_fill() and patch.get_alpha() == 1]
+    return {to_hex(patch.get_edgecolor()): patch.get_xy() for patch in edges}
+
+
+def test_bodies_are_drawn_as_their_file_says(configs, tmp_path):
+    """Also from the file of the results."""
+    mechanism = fgmbs.load(configs / "mechanisms" / "slider_crank.yaml").with_parameters({"block": 0.06})
+    results.write(results.to_dataset(fgmbs.simulate(mechanism, 0.1, 2e-3)), tmp_path / "results.nc")
+    dataset = results.load_results(tmp_path / "results.nc")
+    axes = plots.mechanism_figure(dataset).axes[0]
+    shown = drawn_bodies(axes)
+    assert shown.keys() == {"#d55e00", "#0072b2", "#009e73"}
+    at = {str(name): p for name, p in zip(dataset.point.values, dataset["position"].values[0], strict=True)}
+    corners = [[-0.01, -0.02], [0.07, -0.02], [0.07, 0.02], [-0.01, 0.02]]
+    np.testing.assert_allclose(shown["#009e73"][:4], at["wrist"] + corners, atol=1e-12)
+    # A plate of this width about the crank: no corner is nearer to its line, nor farther away, than the half of it.
+    link = at["pin"] - at["O"]
+    along = np.clip((shown["#d55e00"] - at["O"]) @ link / (link @ link), 0, 1)
+    distance = np.linalg.norm(shown["#d55e00"] - at["O"] - along[:, None] * link, axis=1)
+    np.testing.assert_allclose(distance, 0.01, rtol=2e-3)  # round ends of 64 corners
+    (low, high), every = axes.get_ylim(), np.concatenate(list(shown.values()))
+    assert low < every[:, 1].min() and high > every[:, 1].max()
+    assert len(axes.lines) == 3 + 1 + 8  # paths, supports, moving points of each pose; no lines of bodies
+    plots.animation(dataset, tmp_path / "animation.gif")
+    with Image.open(tmp_path / "animation.gif") as image:
+        assert image.n_frames >= 2
+
+
+def test_a_disc_is_drawn_about_the_centre_of_mass_beside_the_line():
+    def pendulum(color):
+        rod = planar.body("rod", "A", "B", mass=1, I0=1, cog=("length/2", 0.1), visual={"color": color, "radius": 0.2})
+        mechanism = planar.mechanism(planar.point("A", 0, 0, fixed=True), planar.point("B", 0, -1), rod)
+        return plots.mechanism_figure(results.to_dataset(fgmbs.simulate(mechanism, 0.1, 1e-2))).axes[0]
+
+    axes = pendulum("#ff8800")
+    np.testing.assert_allclose(np.linalg.norm(drawn_bodies(axes)["#ff8800"] - [0.1, -0.5], axis=1), 0.2)
+    assert sum(line.get_color() == "#ff8800" for line in axes.lines) == 8
+    with pytest.warns(UserWarning, match="'rod': .*matplotlib knows no color 'oragne'; did you mean 'orange'"):
+        assert "#333333" in drawn_bodies(pendulum("oragne"))
 
 
 def test_constraints_are_shown_on_a_logarithmic_axis(dataset):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from fgmbs.io.faults import Fault
 from fgmbs.io.planar import references
-from fgmbs.io.planar.evaluation import Evaluation, wanted
+from fgmbs.io.planar.evaluation import POSITIVE_DRAWN, Evaluation, wanted
 from fgmbs.mechanisms.planar import description as schema
 from fgmbs.mechanisms.planar import scopes
 from fgmbs.mechanisms.planar.description import MechanismDescription, Path
@@ -24,7 +24,7 @@ def faults(description: MechanismDescription, incomplete: Iterable[str] = ()) ->
     unusable = {fault.path[:2] for fault in found if fault.path[-1] != "name"}
     values = Evaluation(description, unusable, angles=coordinates_known)
     found += values.faults
-    for check in (_bodies, _constraints, _links, _springs_and_dampers, _motors):
+    for check in (_bodies, _drawn, _constraints, _links, _springs_and_dampers, _motors):
         found += (fault for fault in check(description, values) if fault.path[:2] not in unusable)
     if all(point.fixed for point in description.points):
         found.append(Fault(("points",), "expected at least one free point; found that all are fixed"))
@@ -58,6 +58,12 @@ def _bodies(description: MechanismDescription, values: Evaluation) -> Iterator[F
 def _not_positive(description: MechanismDescription, values: Evaluation, path: Path, name: str) -> Iterator[Fault]:
     if values.numbers[name] <= 0:
         yield Fault(path, f"expected {wanted(description, path)}; found {values.found(name)}")
+
+
+def _drawn(description: MechanismDescription, values: Evaluation) -> Iterator[Fault]:
+    for quantity in scopes.drawn_quantities(description):
+        if quantity.path[2:] in POSITIVE_DRAWN:
+            yield from _not_positive(description, values, quantity.path, quantity.name)
 
 
 def _constraints(description: MechanismDescription, values: Evaluation) -> Iterator[Fault]:

@@ -12,10 +12,14 @@ from fgmbs.mechanisms.planar.description import MechanismDescription, Path
 from fgmbs.mechanisms.planar.expressions import Expr, ExpressionError, Number, evaluate, find_cycle, names_in, order
 from fgmbs.mechanisms.planar.limits import POSITIVE
 
+POSITIVE_DRAWN = (("visual", "width"), ("visual", "radius"))
+"""Keys of a body that only say how it is drawn, and are positive."""
+
 
 def wanted(description: MechanismDescription | None, path: Path) -> str:
     """What a number at a path may be: 'a positive number or an expression of (L, xb, length, …)'."""
-    kind = "a positive number" if path[0] == "planar_bodies" and path[2:3] and path[2] in POSITIVE else "a number"
+    positive = path[0] == "planar_bodies" and (path[2:3] and path[2] in POSITIVE or path[2:] in POSITIVE_DRAWN)
+    kind = "a positive number" if positive else "a number"
     try:
         names = scopes.scope_names(description, path) if description else ()
     except IndexError:
@@ -32,7 +36,7 @@ class Evaluation:
     Attributes:
         faults: What is wrong with the expressions.
         names: Parameters and coordinates of points, as `scopes.point_scope`.
-        numbers: Every number by name.
+        numbers: Every number by name, also those that only say how bodies are drawn.
     """
 
     def __init__(self, description: MechanismDescription, unusable: Set[Path], *, angles: bool):
@@ -44,7 +48,8 @@ class Evaluation:
         self.description = description
         self.faults: list[Fault] = []
         self.overrides: dict[str, Number] = {}
-        self.quantities = {q.name: q for q in scopes.quantities(description)}
+        every = *scopes.quantities(description), *scopes.drawn_quantities(description)
+        self.quantities = {q.name: q for q in every}
         self._parameters = frozenset(scopes.parameter_definitions(description, {}))
         self._points = frozenset(scopes.point_definitions(description, {}))
         angles = angles and not any(path[0] == "relative_coordinates" for path in unusable)

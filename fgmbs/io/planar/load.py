@@ -97,6 +97,11 @@ def to_yaml(description: MechanismDescription) -> str:
     return yaml.dump(_lists(data), Dumper=yaml.SafeDumper, sort_keys=False, default_flow_style=None, width=120)
 
 
+def of_yaml(text: str) -> MechanismDescription:
+    """The description that `to_yaml` gave this text, whatever numbers an estimate ended with."""
+    return MechanismDescription.model_validate(locate(text).data)
+
+
 def _lists(data: Any) -> Any:
     if isinstance(data, Mapping):
         return {key: _lists(value) for key, value in data.items()}

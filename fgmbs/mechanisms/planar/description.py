@@ -50,6 +50,14 @@ def _name(value: Any) -> Any:
     return value
 
 
+def _color(value: Any) -> Any:
+    if value is None:
+        raise _refuse("color", "nothing; a color that begins with # stands in quotes, else it is a comment")
+    if not isinstance(value, str) or not re.fullmatch(r"#[0-9a-fA-F]{3}|#[0-9a-fA-F]{6}|[a-z][a-z0-9 :]*", value, re.I):
+        raise _refuse("color", plain(value))
+    return value
+
+
 def _items(value: Any) -> Any:
     if isinstance(value, Mapping):
         return tuple(value.items())
@@ -80,6 +88,7 @@ def plain(value: Any) -> str:
 
 Expression = Annotated[Expr, BeforeValidator(_expression)]
 Name = Annotated[str, BeforeValidator(_name)]
+Color = Annotated[str, BeforeValidator(_color)]
 Index = Annotated[int, Field(strict=True, ge=0)]
 Pair = tuple[Index, Index]
 Vector = tuple[Expression, Expression]
@@ -103,6 +112,19 @@ class PointDescription(_Named):
     fixed: Annotated[bool, Field(strict=True)] = False
 
 
+class VisualDescription(_Model):
+    """How a body is drawn. Nothing else follows from it, and its numbers are no parameters."""
+
+    color: Color = "#333333"
+    """#rgb, #rrggbb, or a name that matplotlib knows, which the figures look up."""
+    width: Expression | None = None
+    """Of a plate with round corners about its points [m]."""
+    outline: Annotated[tuple[Vector, ...], Field(min_length=3)] | None = None
+    """Corners in the frame of the body [m]."""
+    radius: Expression | None = None
+    """Of a disc about its centre of mass [m]."""
+
+
 class BodyDescription(_Named):
     """A rigid body in the frame from its first to its second point."""
 
@@ -114,6 +136,7 @@ class BodyDescription(_Named):
     """Moment of inertia about the first point [kg·m²]."""
     cog: Vector
     """Centre of mass in the frame whose x axis runs from the first to the second point [m]."""
+    visual: VisualDescription | None = None
 
 
 class AbsoluteAngleDescription(_Named):

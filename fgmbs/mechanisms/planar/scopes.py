@@ -82,6 +82,20 @@ def quantities(description: schema.MechanismDescription) -> tuple[Quantity, ...]
     return tuple(found)
 
 
+def drawn_quantities(description: schema.MechanismDescription) -> tuple[Quantity, ...]:
+    """The numbers of a description that only say how bodies are drawn, as `crank.visual.radius`; no parameters."""
+    found = []
+    for i, body in enumerate(description.planar_bodies):
+        name, path = owner(description, "planar_bodies", i), ("planar_bodies", i, "visual")
+        for key in ("width", "radius") if body.visual else ():
+            if (expr := getattr(body.visual, key)) is not None:
+                found.append(Quantity(f"{name}.visual.{key}", (*path, key), expr))
+        for k, corner in enumerate(body.visual.outline or () if body.visual else ()):
+            for axis, expr in enumerate(corner):
+                found.append(Quantity(f"{name}.visual.outline[{k}].{'xy'[axis]}", (*path, "outline", k, axis), expr))
+    return tuple(found)
+
+
 def _numbers_of(entry: object) -> Iterator[tuple[str, Path, Expr]]:
     for key in _NUMBER_KEYS:
         value = getattr(entry, key, None)

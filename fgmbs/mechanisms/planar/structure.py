@@ -5,24 +5,32 @@ from collections.abc import Mapping
 
 from fgmbs.errors import FgmbsError
 from fgmbs.mechanisms.planar import scopes
-from fgmbs.mechanisms.planar.description import MechanismDescription
+from fgmbs.mechanisms.planar.description import MechanismDescription, VisualDescription
 from fgmbs.mechanisms.planar.topology import planar_topology
 
 
 class PlanarStructure:
     """Points, bodies, names, and expressions that tie numbers together; equal, whatever the numbers are.
 
-    Two files that differ in numbers only are the same program. The degrees of freedom take part in the comparison: they
-    decide the size of what is computed, and special lengths may leave a mechanism more of them than others do.
+    Two files that differ in numbers only, or in how bodies are drawn, are the same program. The degrees of freedom take
+    part in the comparison: they decide the size of what is computed, and special lengths may leave a mechanism more of
+    them than others do.
 
     Attributes:
-        blank: The description with 0 for every independent number.
+        blank: The description with 0 for every independent number, and without how bodies are drawn.
+        visuals: How each body is drawn.
         numbers: Independent numbers as described, by name …
         dof: … and the degrees of freedom with them, in a generic pose; None where it cannot be assembled.
     """
 
-    def __init__(self, blank: MechanismDescription, numbers: Mapping[str, float], dof: int | None):
-        self.blank, self.numbers, self.dof = blank, dict(numbers), dof
+    def __init__(
+        self,
+        blank: MechanismDescription,
+        visuals: tuple[VisualDescription | None, ...],
+        numbers: Mapping[str, float],
+        dof: int | None,
+    ):
+        self.blank, self.visuals, self.numbers, self.dof = blank, visuals, dict(numbers), dof
         self._hash = hash((blank, dof))
 
     @staticmethod
@@ -32,7 +40,8 @@ class PlanarStructure:
         blank = _blank(description)
         topology = planar_topology(blank)
         rows = sum(len(constraint.row_names) for group in topology.groups for constraint in group.members)
-        return PlanarStructure(blank, numbers, topology.n - rows)
+        visuals = tuple(body.visual for body in description.planar_bodies)
+        return PlanarStructure(blank, visuals, numbers, topology.n - rows)
 
     @property
     def description(self) -> MechanismDescription:
@@ -41,10 +50,10 @@ class PlanarStructure:
 
     def with_numbers(self, numbers: Mapping[str, float]) -> MechanismDescription:
         """The description with other independent numbers."""
-        return scopes.with_numbers(self.blank, numbers)
+        return _drawn(scopes.with_numbers(self.blank, numbers), self.visuals)
 
     def with_dof(self, dof: int | None) -> "PlanarStructure":
-        return self if dof == self.dof else PlanarStructure(self.blank, self.numbers, dof)
+        return self if dof == self.dof else PlanarStructure(self.blank, self.visuals, self.numbers, dof)
 
     def __hash__(self) -> int:
         return self._hash
@@ -60,7 +69,14 @@ class PlanarStructure:
 
 @functools.lru_cache(maxsize=256)
 def _blank(description: MechanismDescription) -> MechanismDescription:
-    return scopes.with_numbers(description, dict.fromkeys(scopes.independent_numbers(description), 0.0))
+    zero = scopes.with_numbers(description, dict.fromkeys(scopes.independent_numbers(description), 0.0))
+    return _drawn(zero, (None,) * len(zero.planar_bodies))
+
+
+def _drawn(description: MechanismDescription, visuals: tuple[VisualDescription | None, ...]) -> MechanismDescription:
+    """The description with other ways to draw its bodies."""
+    bodies = [body.model_copy(update={"visual": v}) for body, v in zip(description.planar_bodies, visuals, strict=True)]
+    return description.model_copy(update={"planar_bodies": tuple(bodies)})
 
 
 def counted(mechanism) -> int | None:
