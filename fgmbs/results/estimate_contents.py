@@ -214,7 +214,7 @@ def _score_tests(motion: SmoothedMotion) -> Contents:
 
 
 def _unit(motion: SmoothedMotion, name: str, row: int) -> str:
-    owner, _, key = name.rpartition(".")
+    owner, _, key = re.sub(r"@\d+$", "", name).rpartition(".")  # of numbers that are own to a recording
     for sensor in motion.sensors:
         if sensor.name == owner:
             # A gain is of the column's unit, which is not known, per that of the sensor.

@@ -171,8 +171,9 @@ class EstimationModel(eqx.Module):
         """function(model of a recording, its arguments) of every recording, along a first axis if there are several."""
         if self.dt.ndim == 0:
             return function(self, *arguments)
-        of_one = lambda dt, *one: function(eqx.tree_at(lambda model: model.dt, self, dt), *one)
-        return eqx.filter_vmap(of_one)(self.dt, *arguments)
+        new = lambda model: (model.dt, model.free)
+        of_one = lambda dt, index, *one: function(eqx.tree_at(new, self, (dt, self.free.of(index))), *one)
+        return eqx.filter_vmap(of_one)(self.dt, self.free.index, *arguments)
 
     def over(self, rows: Rows) -> TimeGraph:
         """The graph over steps with these rows."""
