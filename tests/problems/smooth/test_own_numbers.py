@@ -9,11 +9,14 @@ import pytest
 import fgmbs
 from fgmbs import Unknown
 from fgmbs.errors import ArgumentError
+from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import Disturbance
 from fgmbs.io.planar.load import parse_mechanism
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
+from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.sensors import Encoder, Gyroscope
 from fgmbs.status import Status
+from fgmbs.unknowns import freed
 
 PENDULUM = """
 name: sprung
@@ -64,6 +67,7 @@ def estimate(true, recordings):
     return fgmbs.smooth(*arguments(true, recordings, mass=Unknown(2.2, log=True)), **START)
 
 
+@pytest.mark.slow
 def test_each_recording_has_its_own(estimate):
     assert estimate.status == Status.converged
     own = [f"{name}@{k}" for name in ("relaxed", "enc.bias") for k in range(3)]
@@ -74,6 +78,7 @@ def test_each_recording_has_its_own(estimate):
     np.testing.assert_allclose(estimate.unknowns["m"], MASS, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_recording_of_several_holds_what_is_its_own(estimate):
     for k, steps in enumerate(STEPS):
         one = estimate.of_recording(k)
@@ -88,12 +93,14 @@ def test_a_recording_of_several_holds_what_is_its_own(estimate):
         estimate.of_recording(3)
 
 
+@pytest.mark.slow
 def test_the_report_lists_each(estimate):
     report = estimate.report()
     for name in ("relaxed@0", "relaxed@2", "enc.bias@1"):
         assert f"\n  {name} " in report
 
 
+@pytest.mark.slow
 def test_joint_forces_are_those_of_each_recording(estimate):
     forces, std = estimate.joint_forces()
     for k in range(3):
@@ -117,3 +124,93 @@ def test_where_everything_is_own_it_is_what_each_says_alone(true, recordings):
         np.testing.assert_allclose(part.q_std, one.q_std, rtol=1e-6, atol=1e-12)
         likelihood += float(one.log_likelihood)
     assert float(together.log_likelihood) == pytest.approx(likelihood, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_derivatives_pass_through_the_solution(true, recordings):
+    """An encoder that reads more in one recording by a number: the bias of that recording is more by it, and no other."""
+    problem = fgmbs.prepare_smooth(*arguments(true, recordings, mass=MASS), **START)
+
+    def found(shifts):
+        values = problem.recording.channels[0].values + shifts[:, None, None]
+        where = lambda problem: problem.recording.channels[0].values
+        return fgmbs.solve(eqx.tree_at(where, problem, values)).x.globals
+
+    slopes = jax.jit(jax.jacrev(found))(jnp.zeros(3))
+    names = np.array(problem.free.number_names)
+    expected = [[float(name == f"enc.bias@{k}") for k in range(3)] for name in names]
+    np.testing.assert_allclose(slopes, expected, atol=1e-6)
+
+
+def test_systems_are_those_of_each_recording_alone(true, recordings):
+    """Of a length that moves the constraints, too, and with what is shared."""
+    own = {"L": Unknown(1.0, log=True, own=True), "m": Unknown(2.2), "relaxed": Unknown(0.85, own=True)}
+    parts = recordings[:2], sensors(Unknown(sigma=1.0, own=True)), INPUTS
+    problem = fgmbs.prepare_smooth(true.with_parameters(own), *parts, **START)
+    free, delays = problem.free, nominal_delays(problem.sensors)
+    model = problem.model(problem.sizes.value, delays)
+    rng = np.random.default_rng(0)
+    theta = free.value + 0.02 * jnp.asarray(rng.standard_normal(free.size))
+    first = problem.recording.starts[:, 0]
+    data = jax.tree.map(lambda leaf: leaf[:, :4], problem.data(delays, first, first))
+    steps = jnp.broadcast_to(first[:, None], (2, 4, first.shape[1]))
+
+    look_at = eqx.filter_jit(lambda model, x, data: model.graph(x, data).look(x))
+    look = look_at(model, Unknowns(steps, theta), data)
+    for k in range(2):
+        columns = np.asarray(free.of(k).columns(lambda _: True))
+        others = np.setdiff1d(np.arange(free.size), columns)
+        assert [free.number_names[c].partition("@")[0] for c in columns] == ["L", "m", "relaxed", "enc.bias"]
+        one = eqx.tree_at(lambda m: (m.dt, m.free), model, (model.dt[k], free.of(k).alone()))
+        system = look_at(one, Unknowns(steps[k], theta[columns]), jax.tree.map(lambda leaf, k=k: leaf[k], data)).system
+        for name in ("step_residual", "step_jacobian", "pair_residual", "pair_start", "pair_end"):
+            np.testing.assert_allclose(getattr(look.system, name)[k], getattr(system, name), rtol=1e-11, atol=1e-9)
+        for name in ("step_arrow", "pair_arrow"):
+            arrow = getattr(look.system, name)[k]
+            np.testing.assert_allclose(arrow[..., columns], getattr(system, name), rtol=1e-11, atol=1e-9)
+            assert not np.any(arrow[..., others])
+
+
+def test_theta_has_the_numbers_of_all_recordings():
+    tree = {"a": Unknown((1.0, 2.0), sigma=1.0, lower=0.5, log=True, own=True), "b": Unknown(3.0)}
+    rest, free = freed(tree, lambda path: path[0].key, 2)
+    assert free.names == ("a@0", "a@1", "b") and free.size == 5
+    assert free.number_names == ("a@0[0]", "a@0[1]", "a@1[0]", "a@1[1]", "b")
+    theta = jnp.arange(5.0)
+    for k in range(2):
+        put = free.of(k).put(rest, theta)
+        np.testing.assert_allclose(put["a"], np.exp([2.0 * k, 2.0 * k + 1]))
+        np.testing.assert_array_equal(put["b"], 4.0)
+        alone = free.of(k).alone()
+        assert alone.number_names == ("a[0]", "a[1]", "b") and alone.index is None
+    np.testing.assert_allclose(free.gathered(jnp.array([[1.0, 2, 3], [4, 5, 6]])), [1, 2, 4, 5, 4.5])
+    for ours, given in zip(jax.tree.leaves(free.put_back(rest)), jax.tree.leaves(tree), strict=True):
+        np.testing.assert_allclose(ours, given)
+    assert free.put_back(rest)["a"].own and free.priors()["a@1"].own
+
+
+def test_of_a_single_recording_it_changes_nothing():
+    ours, shared = (freed({"a": Unknown(1.0, own=own)}, lambda path: path[0].key)[1] for own in (True, False))
+    assert ours.names == shared.names == ("a",) and ours.index is None
+    assert freed({"a": Unknown(1.0)}, lambda path: path[0].key, 3)[1].index is None
+
+
+@pytest.mark.parametrize(
+    "given, text",
+    [
+        (
+            {"sigma": Unknown(1e-3, own=True)},
+            "unknown 'enc.sigma': own: expected False, as recordings share sizes of noise; found True; share it, or "
+            "estimate the recordings one by one",
+        ),
+        (
+            {"sigma": 1e-3, "delay": Unknown(0.0, own=True)},
+            "unknown 'enc.delay': own: expected a delay that all recordings share, as samples are placed by it; "
+            "found True; share it, or estimate the recordings one by one",
+        ),
+    ],
+)
+def test_what_recordings_have_to_share_is_refused(true, recordings, given, text):
+    with pytest.raises(ArgumentError) as caught:
+        fgmbs.prepare_smooth(true, recordings, (Encoder("enc", body="rod", **given),), INPUTS, **START)
+    assert str(caught.value) == text
