@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import equinox as eqx
@@ -154,8 +155,11 @@ class Place(eqx.Module):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is called; of several recordings "NAME@RECORDING"."""
-        return (self.name,) if self.copies == 1 else tuple(f"{self.name}@{k}" for k in range(self.copies))
+        """What each of its numbers is called: "NAME@RECORDING" where each has its own, with its row where there are
+        several."""
+        names = [self.name] if self.copies == 1 else [f"{self.name}@{k}" for k in range(self.copies)]
+        rows = [""] if self.width == 1 else [f"[{k}]" for k in range(self.width)]
+        return tuple(name + row for name in names for row in rows)
 
 
 class Free(eqx.Module):
@@ -197,25 +201,23 @@ class Free(eqx.Module):
         return jax.tree.unflatten(structure, [new.get(path, leaf) for path, leaf in old])
 
     def numbers(self, theta: Float[Array, "*p"]) -> list[Array]:
-        """What θ, or something of its shape, has by each of `names`, in the shape of the leaf."""
+        """What θ, or something of its shape, has of each place, in the shape of the leaf; a row for every recording
+        where each has its own."""
         parts, start = [], 0
         for place in self.places:
-            for _ in range(place.copies):
-                parts.append(theta[start : start + place.width].reshape(place.shape))
-                start += place.width
+            rows = () if place.copies == 1 else (place.copies,)
+            parts.append(theta[start : start + place.size].reshape(*rows, *place.shape))
+            start += place.size
         return parts
 
     def _chosen(self, theta: Float[Array, "*p"]) -> list[Array]:
         """What θ has of each place: of the recording where it is its own."""
-        parts, chosen = iter(self.numbers(theta)), []
-        for place in self.places:
-            copies = [next(parts) for _ in range(place.copies)]
-            chosen.append(copies[0] if place.copies == 1 else jnp.stack(copies)[self.index])
-        return chosen
+        rows = zip(self.places, self.numbers(theta), strict=True)
+        return [part if place.copies == 1 else part[self.index] for place, part in rows]
 
     def chosen(self, numbers: Float[Array, " p"]) -> dict[str, Array]:
         """What each place has of numbers like θ, of the recording where they are its own, by the name of the place."""
-        return dict(zip((place.name for place in self.places), self._chosen(numbers), strict=True))
+        return dict(zip(self.names, self._chosen(numbers), strict=True))
 
     def of(self, index: Int[Array, ""] | int | None) -> "Free":
         """θ as it is put for this recording."""
@@ -259,30 +261,30 @@ class Free(eqx.Module):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the places are called, once for each recording where it has its own."""
-        return tuple(name for place in self.places for name in place.names)
+        """What the places are called."""
+        return tuple(place.name for place in self.places)
 
     @property
     def number_names(self) -> tuple[str, ...]:
-        """What each number of θ is called: as its place, with its row where that has several."""
-        places = [(name, place.width) for place in self.places for name in place.names]
-        return tuple(name if width == 1 else f"{name}[{k}]" for name, width in places for k in range(width))
+        """What each number of θ is called."""
+        return tuple(name for place in self.places for name in place.names)
 
     def priors(self) -> dict[str, Unknown]:
         """What is known of each place before, by name."""
         sides = (self.values(side) for side in (self.value, self.lower, self.upper))
         value, lower, upper = map(self.numbers, sides)
-        places = [(name, place.log, place.own) for place in self.places for name in place.names]
-        rows = zip(places, value, self.numbers(self.sigma), lower, upper, strict=True)
+        rows = zip(self.places, value, self.numbers(self.sigma), lower, upper, strict=True)
         return {
-            name: Unknown(value, sigma=sigma, lower=lower, upper=upper, log=log, own=own)
-            for (name, log, own), value, sigma, lower, upper in rows
+            place.name: Unknown(value, sigma=sigma, lower=lower, upper=upper, log=place.log, own=place.own)
+            for place, value, sigma, lower, upper in rows
         }
 
     def put_back(self, tree: PyTree) -> PyTree:
         """The tree with `Unknown` at the places, as it was."""
-        priors = self.priors()
-        return self._filled(tree, [priors[place.names[0]] for place in self.places])
+        rows = zip(self.places, self.priors().values(), strict=True)
+        return self._filled(
+            tree, [prior if place.copies == 1 else jax.tree.map(itemgetter(0), prior) for place, prior in rows]
+        )
 
     @property
     def logs(self) -> Bool[np.ndarray, " p"]:

@@ -43,8 +43,8 @@ def freed_model(
     for place in free.places:
         if place.copies > 1 and place.path[0].idx == 1 and attribute(place.path) == "delay":
             raise ArgumentError(
-                f"unknown {place.name!r}: own: expected a delay that all recordings share, as samples are placed by it; "
-                "found True; share it, or estimate the recordings one by one"
+                f"unknown {place.name!r}: own: expected a delay that all recordings share, as samples are placed by "
+                "it; found True; share it, or estimate the recordings one by one"
             )
     for k, twice in enumerate(free.names):
         if twice in free.names[:k]:

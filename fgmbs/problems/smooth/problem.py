@@ -60,8 +60,8 @@ class SmoothingProblem(eqx.Module):
     sizes: Free
     """Which sizes of noise are unknown."""
     recording: RecordingData
-    """With a first axis of recordings, if there are several: these share the sizes of noise, and of θ what is not own to
-    each."""
+    """With a first axis of recordings, if there are several: these share the sizes of noise, and of θ what is not own
+    to each."""
     passed: Float[Array, " sensors"]
     """Mean square that the robust loss of each sensor leaves of normal residuals."""
     chart: MotionChart

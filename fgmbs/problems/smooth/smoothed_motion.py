@@ -152,7 +152,7 @@ class SmoothedMotion(AbstractMotion):
     multipliers_std: Float[Array, "steps m"]
     unknowns: dict[str, Array]
     """Estimates of the unknown numbers, by the name of the parameter of the mechanism, SENSOR.ATTRIBUTE or
-    INPUT.ATTRIBUTE; of numbers that each of several recordings has of its own NAME@RECORDING, from 0 on."""
+    INPUT.ATTRIBUTE; of numbers that each of several recordings has of its own a row for each."""
     unknowns_std: dict[str, Array]
     free: Free
     """Which numbers of mechanism and sensors are unknown, and what was known of them before …"""
