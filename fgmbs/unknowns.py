@@ -1,6 +1,8 @@
 """Numbers that are to be found: which leaves of a model they are, what is known of them before, how they are moved."""
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import equinox as eqx
@@ -8,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from fgmbs.arguments import Numbers, finite, refuse
 from fgmbs.errors import ArgumentError
@@ -24,6 +26,7 @@ class Unknown(eqx.Module):
         lower: Least value.
         upper: Largest value.
         log: The number is positive, and its logarithm is what is searched for and has the prior.
+        own: Each of several recordings has a value of its own; by default they share it.
     """
 
     value: Float[Array, "*shape"]
@@ -31,6 +34,7 @@ class Unknown(eqx.Module):
     lower: Float[Array, "*shape"]
     upper: Float[Array, "*shape"]
     log: bool = eqx.field(static=True)
+    own: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -40,6 +44,7 @@ class Unknown(eqx.Module):
         lower: Numbers = -np.inf,
         upper: Numbers = np.inf,
         log: bool = False,
+        own: bool = False,
     ):
         """See the class.
 
@@ -59,9 +64,10 @@ class Unknown(eqx.Module):
             found = ", ".join(f"{key} of shape {shape}" for key, shape in shapes.items())
             raise ArgumentError(f"Unknown: expected numbers of one shape, or one for all; found {found}") from None
         self.value, self.sigma, self.lower, self.upper = (jnp.broadcast_to(part, shape) for part in parts.values())
-        if not isinstance(log, bool):
-            raise ArgumentError(f"log: expected True or False; found {log!r}")
-        self.log = log
+        for key, flag in (("log", log), ("own", own)):
+            if not isinstance(flag, bool):
+                raise ArgumentError(f"{key}: expected True or False; found {flag!r}")
+        self.log, self.own = log, own
         numbers = self.value, self.lower, self.upper
         if any(isinstance(part, Tracer) for part in numbers):
             return
@@ -132,14 +138,34 @@ class Place(eqx.Module):
     shape: tuple[int, ...] = eqx.field(static=True)
     log: bool = eqx.field(static=True)
     bounded: bool = eqx.field(static=True)
+    own: bool = eqx.field(static=True, default=False)
+    """Each recording has numbers of its own here …"""
+    copies: int = eqx.field(static=True, default=1)
+    """… which are so many; 1 of what is shared."""
 
     @property
     def size(self) -> int:
+        """Numbers of θ, those of all recordings."""
+        return self.copies * self.width
+
+    @property
+    def width(self) -> int:
+        """Numbers of the leaf."""
         return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each of its numbers is called: "NAME@RECORDING" where each has its own, with its row where there are
+        several."""
+        names = [self.name] if self.copies == 1 else [f"{self.name}@{k}" for k in range(self.copies)]
+        rows = [""] if self.width == 1 else [f"[{k}]" for k in range(self.width)]
+        return tuple(name + row for name in names for row in rows)
 
 
 class Free(eqx.Module):
     """θ: all unknown leaves of a tree behind one another, as logarithms where they are positive.
+
+    Where each of several recordings has a number of its own, θ has those of all of them, one behind the other.
 
     Attributes:
         places: Which leaves these are.
@@ -147,6 +173,8 @@ class Free(eqx.Module):
         sigma: Its standard deviations; infinite where there is none.
         lower: Bounds of θ.
         upper: Bounds of θ.
+        index: The recording whose own numbers are put; of several recordings along a first axis, None where all numbers
+            are shared.
     """
 
     places: tuple[Place, ...] = ()
@@ -154,6 +182,7 @@ class Free(eqx.Module):
     sigma: Float[Array, " p"] = eqx.field(default_factory=lambda: jnp.zeros(0))
     lower: Float[Array, " p"] = eqx.field(default_factory=lambda: jnp.zeros(0))
     upper: Float[Array, " p"] = eqx.field(default_factory=lambda: jnp.zeros(0))
+    index: Int[Array, "*recordings"] | None = None
 
     @property
     def size(self) -> int:
@@ -164,17 +193,66 @@ class Free(eqx.Module):
         """The tree with θ at its places."""
         if not self.places:
             return tree
-        new = dict(zip((place.path for place in self.places), self.numbers(self.values(theta)), strict=True))
-        leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
-        return jax.tree.unflatten(structure, [new.get(path, leaf) for path, leaf in leaves])
+        return self._filled(tree, self._chosen(self.values(theta)))
+
+    def _filled(self, tree: PyTree, leaves: Sequence[Any]) -> PyTree:
+        new = dict(zip((place.path for place in self.places), leaves, strict=True))
+        old, structure = jax.tree_util.tree_flatten_with_path(tree)
+        return jax.tree.unflatten(structure, [new.get(path, leaf) for path, leaf in old])
 
     def numbers(self, theta: Float[Array, "*p"]) -> list[Array]:
-        """What θ, or something of its shape, has of each place, in the shape of the leaf."""
+        """What θ, or something of its shape, has of each place, in the shape of the leaf; a row for every recording
+        where each has its own."""
         parts, start = [], 0
         for place in self.places:
-            parts.append(theta[start : start + place.size].reshape(place.shape))
+            rows = () if place.copies == 1 else (place.copies,)
+            parts.append(theta[start : start + place.size].reshape(*rows, *place.shape))
             start += place.size
         return parts
+
+    def _chosen(self, theta: Float[Array, "*p"]) -> list[Array]:
+        """What θ has of each place: of the recording where it is its own."""
+        rows = zip(self.places, self.numbers(theta), strict=True)
+        return [part if place.copies == 1 else part[self.index] for place, part in rows]
+
+    def chosen(self, numbers: Float[Array, " p"]) -> dict[str, Array]:
+        """What each place has of numbers like θ, of the recording where they are its own, by the name of the place."""
+        return dict(zip(self.names, self._chosen(numbers), strict=True))
+
+    def of(self, index: Int[Array, ""] | int | None) -> "Free":
+        """θ as it is put for this recording."""
+        if self.index is None:
+            return self
+        return eqx.tree_at(lambda free: free.index, self, jnp.asarray(index))
+
+    def alone(self) -> "Free":
+        """θ of the recording as if there were no other."""
+        if self.index is None:
+            return self
+        places = tuple(dataclasses.replace(place, copies=1) for place in self.places)
+        sides = (self.value, self.sigma, self.lower, self.upper)
+        return Free(places, *(_raveled(self._chosen(side)) for side in sides))
+
+    def gathered(self, thetas: Float[Array, "recordings alone"]) -> Float[Array, " p"]:
+        """θ of all recordings from that of each alone: the mean of what they share."""
+        if self.index is None:
+            return jnp.mean(thetas, axis=0)
+        parts, start = [], 0
+        for place in self.places:
+            part = thetas[:, start : start + place.width]
+            parts.append(jnp.ravel(part) if place.copies > 1 else jnp.mean(part, axis=0))
+            start += place.width
+        return jnp.concatenate(parts)
+
+    def columns(self, wanted: Callable[[Place], bool]) -> np.ndarray | Int[Array, " columns"]:
+        """Which of θ are at the places that are wanted, of the recording where they are its own."""
+        parts, start = [np.zeros(0, int)], 0
+        for place in self.places:
+            first = start if place.copies == 1 else start + place.width * self.index
+            if wanted(place):
+                parts.append(first + np.arange(place.width))
+            start += place.size
+        return np.concatenate(parts) if all(isinstance(part, np.ndarray) for part in parts) else jnp.concatenate(parts)
 
     @property
     def bounded(self) -> bool:
@@ -188,9 +266,8 @@ class Free(eqx.Module):
 
     @property
     def number_names(self) -> tuple[str, ...]:
-        """What each number of θ is called: as its place, with its row where that has several."""
-        places = [(place.name, place.size) for place in self.places]
-        return tuple(name if size == 1 else f"{name}[{k}]" for name, size in places for k in range(size))
+        """What each number of θ is called."""
+        return tuple(name for place in self.places for name in place.names)
 
     def priors(self) -> dict[str, Unknown]:
         """What is known of each place before, by name."""
@@ -198,15 +275,16 @@ class Free(eqx.Module):
         value, lower, upper = map(self.numbers, sides)
         rows = zip(self.places, value, self.numbers(self.sigma), lower, upper, strict=True)
         return {
-            place.name: Unknown(value, sigma=sigma, lower=lower, upper=upper, log=place.log)
+            place.name: Unknown(value, sigma=sigma, lower=lower, upper=upper, log=place.log, own=place.own)
             for place, value, sigma, lower, upper in rows
         }
 
     def put_back(self, tree: PyTree) -> PyTree:
         """The tree with `Unknown` at the places, as it was."""
-        new = dict(zip((place.path for place in self.places), self.priors().values(), strict=True))
-        leaves, structure = jax.tree_util.tree_flatten_with_path(tree)
-        return jax.tree.unflatten(structure, [new.get(path, leaf) for path, leaf in leaves])
+        rows = zip(self.places, self.priors().values(), strict=True)
+        return self._filled(
+            tree, [prior if place.copies == 1 else jax.tree.map(itemgetter(0), prior) for place, prior in rows]
+        )
 
     @property
     def logs(self) -> Bool[np.ndarray, " p"]:
@@ -227,25 +305,36 @@ class Free(eqx.Module):
 
     def named(self, numbers: Float[Array, " p"]) -> dict[str, Array]:
         """What each place has of numbers like θ, by name."""
-        return {place.name: part for place, part in zip(self.places, self.numbers(numbers), strict=True)}
+        return dict(zip(self.names, self.numbers(numbers), strict=True))
 
 
-def freed(tree: PyTree, name: Callable[[Path], str]) -> tuple[PyTree, Free]:
+def _raveled(parts: Sequence[Array]) -> Float[Array, " p"]:
+    return jnp.concatenate([jnp.ravel(part) for part in parts])
+
+
+def freed(tree: PyTree, name: Callable[[Path], str], recordings: int = 1) -> tuple[PyTree, Free]:
     """(the tree with the values of its unknown leaves, which these are).
 
     Args:
         tree: A pytree.
         name: What the leaf at a path is called.
+        recordings: How many values a number has that is own to each recording.
     """
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_unknown)
     unknown = [(path, leaf) for path, leaf in leaves if is_unknown(leaf)]
     if not unknown:
         return tree, Free()
-    places = tuple(Place(path, name(path), leaf.value.shape, leaf.log, leaf.bounded) for path, leaf in unknown)
+    copies = [recordings if leaf.own else 1 for _, leaf in unknown]
+    places = tuple(
+        Place(path, name(path), leaf.value.shape, leaf.log, leaf.bounded, leaf.own, count)
+        for (path, leaf), count in zip(unknown, copies, strict=True)
+    )
 
     def stacked(key: str) -> Array:
-        return jnp.concatenate([jnp.ravel(getattr(leaf, key)) for _, leaf in unknown])
+        parts = [getattr(leaf, key) for _, leaf in unknown]
+        return _raveled([part for part, count in zip(parts, copies, strict=True) for _ in range(count)])
 
-    free = Free(places, *map(stacked, ("value", "sigma", "lower", "upper")))
+    index = jnp.arange(recordings) if max(copies) > 1 else None
+    free = Free(places, *map(stacked, ("value", "sigma", "lower", "upper")), index)
     sides = tuple(map(free.theta, (free.value, free.lower, free.upper)))
     return known(tree), eqx.tree_at(lambda free: (free.value, free.lower, free.upper), free, sides)

@@ -327,13 +327,16 @@ class TimeGraph(eqx.Module):
                 rows = jax.tree.map(itemgetter(slice(len(ends) - 1, None)), rows)
                 yield factor, *over_time(function, variables, rows, E)
 
-    def _spread(self, factor: Factor) -> np.ndarray:
+    def _of_theta(self, factor: Factor) -> np.ndarray | Array:
+        """Which of θ a factor may depend on: of numbers that each recording has of its own, on those of this one."""
+        if factor.theta:
+            return np.arange(self.free.size)
+        return self.free.columns(lambda place: of_mechanism(place) or place.path[1].key in factor.shared)
+
+    def _spread(self, factor: Factor) -> np.ndarray | Array:
         """Rows of the identity for those of θ on which a factor may depend."""
-        parts = [
-            np.full(place.size, factor.theta or of_mechanism(place) or place.path[1].key in factor.shared)
-            for place in self.free.places
-        ]
-        return np.eye(self.free.size)[np.concatenate([np.zeros(0, bool), *parts])]
+        which = self._of_theta(factor)
+        return (np if isinstance(which, np.ndarray) else jnp).eye(self.free.size)[which]
 
     def _near(self, model: "Model", along: AbstractMechanism | None, theta, change) -> "Model":
         """The model of θ, that of θ − change being given; the mechanism by its slopes where these are given."""
@@ -351,13 +354,15 @@ class TimeGraph(eqx.Module):
             shifts += [self.unpack(E @ delta)[name] for name in factor.variables]
         return tuple(value + shift for value, shift in zip(variables, shifts, strict=True))
 
-    def _columns(self, factor: Factor) -> np.ndarray:
+    def _columns(self, factor: Factor) -> np.ndarray | Array:
         """Where the flat (variables, θ) of a factor sit among the columns [step, next step, θ]."""
         nx = self.step_size
         steps = _split(np.arange(nx), self.sizes)
         ends = (0, nx) if factor.scope == "interval" else (0,)
         parts = [steps[name] + end for end in ends for name in factor.variables]
-        return np.concatenate([np.zeros(0, int), *parts, 2 * nx + np.nonzero(self._spread(factor))[1]])
+        theta = self._of_theta(factor)
+        join = np.concatenate if isinstance(theta, np.ndarray) else jnp.concatenate
+        return join([np.zeros(0, int), *parts, 2 * nx + theta])
 
     def _dense(self, factor: Factor, r: Array, jacobian) -> tuple[Array, ...]:
         """Blocks over all local coordinates of a step, from the derivatives by variable or by them."""

@@ -63,6 +63,7 @@ class UnknownDescription(_Entry):
     lower: Numbers | None = None
     upper: Numbers | None = None
     log: Flag = False
+    own: Flag = False
 
 
 UnknownPlace = Annotated[

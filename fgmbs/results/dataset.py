@@ -54,7 +54,7 @@ def to_dataset(
     else:
         parts = [_motion(result, step)]
         parts.append(_simulation(result, step) if isinstance(result, Simulation) else _driven_motion(result, step))
-    parts.append(of_mechanism(result.mechanism, result.q, result.t, step))
+    parts.append(_of_mechanism(result, step))
     variables, coordinates, attrs = ({k: v for part in parts for k, v in part[i].items()} for i in range(3))
     attrs = {"config": json.dumps(dict(config or {}))} | versions() | attrs
     return xr.Dataset(
@@ -65,6 +65,19 @@ def to_dataset(
         },
         attrs=attrs,
     )
+
+
+def _of_mechanism(result: Simulation | DrivenMotion | SmoothedMotion, step: tuple[str, ...]) -> Contents:
+    """What the mechanism tells; where recordings have numbers of their own, points lie where those put them."""
+    if not isinstance(result, SmoothedMotion) or result.free.index is None:
+        return of_mechanism(result.mechanism, result.q, result.t, step)
+    every = [result.of_recording(k) for k in range(int(np.max(result.recording)) + 1)]
+    first, *others = (of_mechanism(one.mechanism, one.q, one.t, step) for one in every)
+    if "position" not in first.variables:
+        return first
+    dims, _, told = first.variables["position"]
+    position = np.concatenate([part.variables["position"][1] for part in (first, *others)])
+    return first._replace(variables={**first.variables, "position": (dims, position, told)})
 
 
 def with_sensitivity(dataset: "xr.Dataset", simulation: Simulation) -> "xr.Dataset":

@@ -157,17 +157,17 @@ def _sensors(motion: SmoothedMotion) -> Contents:
 
 def _unknowns(motion: SmoothedMotion) -> Contents:
     names, units, columns = [], [], []
-    for name, unknown in motion.priors.items():
+    for place in (*motion.free.places, *motion.sizes.places):
+        name, unknown = place.name, motion.priors[place.name]
         prior_std = unknown.sigma * unknown.value if unknown.log else unknown.sigma
         found, bounds = motion.unknowns[name], (unknown.lower, unknown.upper)
         away = np.log(found / unknown.value) if unknown.log else np.asarray(found) - unknown.value
         std = motion.unknowns_std[name]
         left = std / (found if unknown.log else 1.0) / unknown.sigma
         leaves = (found, std, unknown.value, prior_std, *bounds, np.abs(away) / unknown.sigma, left)
-        value, *_ = numbers = [np.ravel(leaf) for leaf in leaves]
-        names += [f"{name}[{k}]" for k in range(value.size)] if value.size > 1 else [name]
-        units += [_unit(motion, name, k) for k in range(value.size)]
-        columns.append(np.stack(numbers))
+        names += place.names
+        units += [_unit(motion, name, k % place.width) for k in range(place.size)]
+        columns.append(np.stack([np.ravel(leaf) for leaf in leaves]))
     if not names:
         return Contents({}, {}, {})
     value, std, prior, sigma, lower, upper, away, left = np.concatenate(columns, axis=1)

@@ -203,12 +203,12 @@ def test_parameters_are_numbers_or_unknown_ones():
     assert faults_of(f"{LEAST}{given}\ndt: fast") == [
         "4:17: parameters.L: expected a number; found 'long'",
         "4:27: parameters.k.valu: expected no key 'valu' here; did you mean 'value'? "
-        "known keys: value, sigma, lower, upper, log",
+        "known keys: value, sigma, lower, upper, log, own",
         "4:46: parameters.m.log: expected true or false; found 1",
         "4:60: parameters.m.sigma[1]: expected a number; found 'x'",
         "5:5: dt: expected a number; found 'fast'",
     ]
     assert faults_of(f"{LEAST}parameters: 3") == [
         "4:13: parameters: expected a mapping from parameters to numbers, or to mappings of "
-        "(value, sigma, lower, upper, log); found 3"
+        "(value, sigma, lower, upper, log, own); found 3"
     ]

@@ -282,7 +282,7 @@ _EXPECTED = {
     "files": "a list of files",
     "columns": "a mapping from signals to columns, or a list of columns",
     "units": "a mapping from signals to units",
-    "parameters": "a mapping from parameters to numbers, or to mappings of (value, sigma, lower, upper, log)",
+    "parameters": "a mapping from parameters to numbers, or to mappings of (value, sigma, lower, upper, log, own)",
     "start": "a mapping from coordinate names to numbers",
     "start_velocities": "a mapping from coordinate names to numbers",
     "start_sigma": "two numbers",

@@ -174,9 +174,12 @@ class EstimationModel(eqx.Module):
         """function(model of a recording, its arguments) of every recording, along a first axis if there are several."""
         if self.dt.ndim == 0:
             return function(self, *arguments)
-        own = lambda model: (model.dt, model.recorded)
-        of_one = lambda numbers, *one: function(eqx.tree_at(own, self, numbers), *one)
-        return eqx.filter_vmap(of_one)(own(self), *arguments)
+        new = lambda model: (model.dt, model.recorded, model.free)
+
+        def of_one(dt, recorded, index, *one):
+            return function(eqx.tree_at(new, self, (dt, recorded, self.free.of(index)), is_leaf=_is_none), *one)
+
+        return eqx.filter_vmap(of_one)(self.dt, self.recorded, self.free.index, *arguments)
 
     def over(self, rows: Rows) -> TimeGraph:
         """The graph over steps with these rows."""
@@ -363,3 +366,7 @@ def moves(free: Free, inputs: Sequence[AbstractInput]) -> bool:
     """Whether the motion from a step on depends on θ: on numbers of the mechanism or of commands."""
     names = {force.name for force in commands(inputs)}
     return any(of_mechanism(place) or place.path[1].key in names for place in free.places)
+
+
+def _is_none(leaf) -> bool:
+    return leaf is None

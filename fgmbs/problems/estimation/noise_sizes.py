@@ -64,8 +64,15 @@ def freed_sizes(
         stamps: How irregular the stamps of each sensor by name are [s]; of those that are not named, not at all.
 
     Raises:
-        ArgumentError: Two white forces, one of them of unknown size: their residuals cannot be told apart.
+        ArgumentError: Two white forces, one of them of unknown size: their residuals cannot be told apart; or a size
+            that is own to each recording.
     """
+    for name, size in _sizes(sensors, inputs).items():
+        if is_unknown(size) and size.own:
+            raise ArgumentError(
+                f"unknown {name!r}: own: expected False, as recordings share sizes of noise; found True; share it, or "
+                "estimate the recordings one by one"
+            )
     white = [force for force in inputs if isinstance(force, Disturbance | WhiteNoise)]
     if len(white) > 1 and any(is_unknown(force.size) for force in white):
         names = ", ".join(repr(force.name) for force in white)

@@ -98,7 +98,7 @@ def _every_number(free: Free, mechanism: AbstractMechanism, sensors: dict[str, A
     values = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(leaf) for _, leaf in found)])
     endless = jnp.full(values.shape, jnp.inf)
     numbers = (free.value, values), (free.sigma, endless), (free.lower, -endless), (free.upper, endless)
-    return Free((*free.places, *(place for place, _ in found)), *map(jnp.concatenate, numbers))
+    return Free((*free.places, *(place for place, _ in found)), *map(jnp.concatenate, numbers), free.index)
 
 
 def _delays(

@@ -23,12 +23,15 @@ _PART = 0.05
 
 
 def freed_model(
-    mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput]
+    mechanism: AbstractMechanism,
+    sensors: Sequence[AbstractSensor],
+    inputs: Sequence[AbstractInput],
+    recordings: int = 1,
 ) -> tuple[AbstractMechanism, tuple[AbstractSensor, ...], tuple[AbstractInput, ...], Free]:
     """Mechanism, sensors and inputs with the values of their unknown numbers, and which these are.
 
     Raises:
-        ArgumentError: Two of one name, or one where there is no number.
+        ArgumentError: Two of one name, one where there is no number, or a delay that is own to each recording.
     """
     for part in (mechanism, *sensors, *inputs):
         for place in _static(part):
@@ -36,7 +39,13 @@ def freed_model(
             raise ArgumentError(f"unknown {where!r}: expected the place of a number; found one of structure")
 
     parts = mechanism, {part.name: part for part in (*sensors, *inputs)}
-    (mechanism, shared), free = freed(parts, lambda path: name_of(mechanism, path))
+    (mechanism, shared), free = freed(parts, lambda path: name_of(mechanism, path), recordings)
+    for place in free.places:
+        if place.copies > 1 and place.path[0].idx == 1 and attribute(place.path) == "delay":
+            raise ArgumentError(
+                f"unknown {place.name!r}: own: expected a delay that all recordings share, as samples are placed by "
+                "it; found True; share it, or estimate the recordings one by one"
+            )
     for k, twice in enumerate(free.names):
         if twice in free.names[:k]:
             raise ArgumentError(f"unknowns: expected different names; found {twice!r} twice; rename the sensor")

@@ -64,7 +64,7 @@ def prepare_smooth(
     longest = max(grid.dt * grid.steps for grid in every)
     irregular = {s.name: max(grids.irregular(parts[k]) for parts in channels) for k, s in enumerate(sensors)}
     sensors, inputs, sizes = freed_sizes(known(mechanism), sensors, inputs, longest, irregular)
-    mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs)
+    mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs, len(recordings))
     chart = chosen_coordinates(mechanism, independent)
     time_steps = [grid.dt for grid in every]
     starts = checked_start(mechanism, chart.dof, inputs, time_steps, start, start_velocities, start_sigma)

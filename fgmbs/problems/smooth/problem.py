@@ -60,7 +60,8 @@ class SmoothingProblem(eqx.Module):
     sizes: Free
     """Which sizes of noise are unknown."""
     recording: RecordingData
-    """With a first axis of recordings, if there are several: these share θ and the sizes of noise."""
+    """With a first axis of recordings, if there are several: these share the sizes of noise, and of θ what is not own
+    to each."""
     passed: Float[Array, " sensors"]
     """Mean square that the robust loss of each sensor leaves of normal residuals."""
     chart: MotionChart
@@ -85,7 +86,12 @@ class SmoothingProblem(eqx.Module):
         """`function(problem, *own)` of every recording; what has its own has a first axis if there are several."""
         if not self.several:
             return function(self, *own)
-        return jax.vmap(lambda recording, *own: function(self.of(recording), *own))(self.recording, *own)
+
+        def of_one(recording, index, *own):
+            problem = eqx.tree_at(lambda problem: problem.free, self.of(recording), self.free.of(index))
+            return function(problem, *own)
+
+        return jax.vmap(of_one)(self.recording, self.free.index, *own)
 
     def model(self, sizes: Float[Array, " k"], delays: Float[Array, " sensors"]) -> EstimationModel:
         """The model with these logarithms of sizes of noise, and samples placed with these delays."""

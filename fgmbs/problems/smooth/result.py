@@ -66,22 +66,23 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
     shared = free.put_back((problem.mechanism, {part.name: part for part in (*sensors, *inputs)}))[1]
     sensors, inputs = (tuple(shared[part.name] for part in parts) for parts in (sensors, inputs))
     unknowns = free.named(free.values(theta)) | found
-    gains = gains_of(inputs, unknowns)
+    recording = np.repeat(np.arange(len(counts)), counts)
+    gains = np.array([gains_of(inputs, free.of(k).chosen(free.values(theta))) for k in range(len(counts))])[recording]
     history = np.asarray(at.history)
     return SmoothedMotion(
-        mechanism=rebuilt(free, (problem.mechanism, {}), theta)[0].bare(),
+        mechanism=rebuilt(free.of(0), (problem.mechanism, {}), theta)[0].bare(),
         sensors=sensors,
         inputs=inputs,
         **jax.device_put(
             dict(
                 t=together(solution.data.times),
-                recording=np.repeat(np.arange(len(counts)), counts),
+                recording=recording,
                 q=q,
                 dq=dq,
                 ddq=derived.ddq,
                 multipliers=derived.lambda_,
                 forces=forces,
-                commands=np.asarray(gains) * together(solution.data.commands)[:, 1],
+                commands=gains * together(solution.data.commands)[:, 1],
                 tangents=derived.tangents,
                 local_covariance=derived.covariance,
                 ddq_std=derived.ddq_std,

@@ -107,13 +107,14 @@ def modelled(
 def begun(problem: SmoothingProblem) -> SmoothingState:
     """The first guess: recordings followed step by step from the start that their first samples agree with best."""
     steps, theta, first, starts = problem.each(_guess)
-    theta = jnp.mean(theta, axis=0) if problem.several else theta
+    theta = problem.free.gathered(theta) if problem.several else theta
     at = _at(problem, Unknowns(steps, theta), first, steps[..., -1, :])
     return eqx.tree_at(lambda at: at.starts, at, starts)
 
 
 def _guess(problem: SmoothingProblem):
-    """(steps, θ, first step, what was seen of the starts) of a single recording."""
+    """(steps, θ, first step, what was seen of the starts) of a single recording, as if there were no other."""
+    problem = eqx.tree_at(lambda problem: problem.free, problem, problem.free.alone())
     delays, recording = nominal_delays(problem.sensors), problem.recording
     model, candidates = problem.model(problem.sizes.value, delays), problem.starts_on_constraints()
     # A filter that does not look back cannot find how late a command acts.

@@ -73,6 +73,13 @@ class SensorFit:
         """Samples whose weight is below one half."""
         return np.flatnonzero(self.weight < 0.5)
 
+    def of_recording(self, number: int) -> "SensorFit":
+        """Of one of the recordings."""
+        here = self.recording == number
+        names = ("t", "measured", "predicted", "normalized", "weight")
+        cut = {name: getattr(self, name)[here] for name in names}
+        return dataclasses.replace(self, recording=np.zeros(int(np.sum(here)), int), **cut)
+
 
 @dataclasses.dataclass(frozen=True)
 class ScoreTest:
@@ -117,7 +124,7 @@ class SmoothedMotion(AbstractMotion):
     """
 
     mechanism: AbstractMechanism
-    """With the estimates of its unknown numbers."""
+    """With the estimates of its unknown numbers, of the first recording where each has its own; see `of_recording`."""
     sensors: tuple[AbstractSensor, ...]
     inputs: tuple[AbstractInput, ...]
     """With the sizes that were used or found."""
@@ -145,7 +152,7 @@ class SmoothedMotion(AbstractMotion):
     multipliers_std: Float[Array, "steps m"]
     unknowns: dict[str, Array]
     """Estimates of the unknown numbers, by the name of the parameter of the mechanism, SENSOR.ATTRIBUTE or
-    INPUT.ATTRIBUTE."""
+    INPUT.ATTRIBUTE; of numbers that each of several recordings has of its own a row for each."""
     unknowns_std: dict[str, Array]
     free: Free
     """Which numbers of mechanism and sensors are unknown, and what was known of them before …"""
@@ -230,8 +237,53 @@ class SmoothedMotion(AbstractMotion):
         if not self.mechanism.pin_names:
             raise ArgumentError("joint forces: expected a mechanism with pins; this one has none")
         shared = self.mechanism, self.inputs, self.free, self.unknowns
-        rows = (self.t, self.q, self.dq, self.forces, self.commands, self.tangents, self.local_covariance)
+        own = None if self.free.index is None else self.recording
+        rows = (own, self.t, self.q, self.dq, self.forces, self.commands, self.tangents, self.local_covariance)
         return by_step(partial(_joint_forces, *shared), *rows)[0]
+
+    def of_recording(self, number: int) -> "SmoothedMotion":
+        """The estimate of one of the recordings, with the numbers that are its own under their plain names.
+
+        What is said of all recordings together stays as it is: `groups`, `log_likelihood`, how the iteration went. It
+        has no score tests.
+
+        Args:
+            number: Of the recording, from 0 on.
+
+        Raises:
+            ArgumentError: There is no such recording.
+        """
+        last = int(np.max(self.recording))
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 0 <= number <= last:
+            raise ArgumentError(f"number: expected that of a recording, from 0 to {last}; found {number!r}")
+        free, theta, here = self.free.of(number), _theta(self.free, self.unknowns), np.asarray(self.recording) == number
+        local = self.tangents.shape[2] - theta.size * moves(free, self.inputs)
+        columns = np.concatenate([np.arange(local), local + np.asarray(free.columns(lambda _: True))])
+        columns = columns[columns < self.tangents.shape[2]]
+        by_step = {
+            "t": self.t,
+            "recording": jnp.zeros_like(self.recording),
+            "tangents": self.tangents[..., columns],
+            "local_covariance": self.local_covariance[:, columns[:, None], columns],
+        }
+        names = ("q", "dq", "ddq", "multipliers", "forces", "commands", "ddq_std", "multipliers_std")
+        by_step |= {name: getattr(self, name) for name in names}
+        std = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(self.unknowns_std[name]) for name in free.names)])
+        others = self.sizes.names
+        return dataclasses.replace(
+            self,
+            mechanism=rebuilt(free, (self.mechanism, {}), theta)[0].bare(),
+            **jax.device_put({name: np.asarray(leaf)[here] for name, leaf in by_step.items()}),
+            unknowns=free.chosen(free.values(theta)) | {name: self.unknowns[name] for name in others},
+            unknowns_std=free.chosen(std) | {name: self.unknowns_std[name] for name in others},
+            free=free.alone(),
+            fits=tuple(fit.of_recording(number) for fit in self.fits),
+            branches=tuple(
+                dataclasses.replace(branch, recording=0) for branch in self.branches if branch.recording == number
+            ),
+            step_status=None if self.step_status is None else jax.tree.map(lambda leaf: leaf[here], self.step_status),
+            solved=None,
+        )
 
     def score_tests(self) -> tuple[ScoreTest, ...]:
         """Of all numbers of mechanism and sensors that were taken as known, those that the data can tell: what these
@@ -270,6 +322,10 @@ class SmoothedMotion(AbstractMotion):
             )
 
 
+def _theta(free: Free, unknowns: dict[str, Array]) -> Float[Array, " p"]:
+    return free.theta(jnp.concatenate([jnp.zeros(0), *(jnp.ravel(unknowns[name]) for name in free.names)]))
+
+
 @eqx.filter_jit
 def _joint_forces(mechanism: AbstractMechanism, inputs, free: Free, unknowns: dict[str, Array], *rows):
     mechanism = mechanism.evaluated()
@@ -279,16 +335,18 @@ def _joint_forces(mechanism: AbstractMechanism, inputs, free: Free, unknowns: di
     select = select.reshape(len(mechanism.actuator_names), len(forcing))
     n, nv = mechanism.n, mechanism.nv
 
-    theta = free.theta(jnp.concatenate([jnp.zeros(0), *(jnp.ravel(unknowns[name]) for name in free.names)]))
+    theta = _theta(free, unknowns)
     columns = rows[-1].shape[2]
     along_theta = jnp.eye(theta.size, columns, columns - theta.size) * moves(free, inputs)
-    gains = gains_of(inputs, unknowns)
 
-    def at_step(t, q, dq, u, c, E, cov):
+    def at_step(number, t, q, dq, u, c, E, cov):
+        own = free.of(number)
+        gains = gains_of(inputs, own.chosen(own.values(theta)))
+
         def pins(theta, x):
-            moved, _ = rebuilt(free, (mechanism, {}), theta)
+            moved, _ = rebuilt(own, (mechanism, {}), theta)
             q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
-            change = gains_of(inputs, free.named(free.values(theta))) - gains
+            change = gains_of(inputs, own.chosen(own.values(theta))) - gains
             forces = jnp.concatenate([u, c + change * jnp.where(gains == 0, 0.0, c / gains)])
             ddq, lambda_ = acceleration(moved, q, dq, t, force_directions(moved, q, t, forcing) @ forces)
             return moved.joint_forces(q, dq, ddq, lambda_, t, select @ forces)
