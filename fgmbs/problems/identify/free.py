@@ -78,9 +78,7 @@ def numbers_of(parts: Parts) -> dict[str, _Place]:
             value = getattr(sensor, key)
             if key == "misalignment" and value is None and sensor.rows not in (2, 3):
                 continue
-            found.setdefault(
-                f"{sensor.name}.{key}", _Place(sensor.name, key, _NEUTRAL[key] if value is None else value)
-            )
+            found.setdefault(f"{sensor.name}.{key}", _Place(sensor.name, key, _NEUTRAL[key] if value is None else value))
         found.setdefault(f"{sensor.name}.sigma", _Place(sensor.name, "sigma", sensor.sigma))
         own = {name: leaf for name, leaf in vars(sensor).items() if name != "channel" and _is_number(leaf)}
         for key, value in own.items():
