@@ -90,7 +90,7 @@ class Miss(NamedTuple):
     """What free runs of a recording leave."""
 
     starts: Float[Array, "segments local"]
-    sensors: tuple[Float[Array, "segments places rows"], ...]
+    sensors: tuple[Float[Array, "segments _ _"], ...]
     """Whitened residuals, before robust losses."""
     joints: Float[Array, "segments-1 local"]
     runs: FreeRun
@@ -194,7 +194,7 @@ class Prediction(eqx.Module):
     """The free runs; the last step of one is the first of the next …"""
     run_status: Status
     """… and how every step was found."""
-    residuals: tuple[Float[Array, "*recordings segments places rows"], ...]
+    residuals: tuple[Float[Array, "*recordings segments _ _"], ...]
     """Of every sensor, whitened."""
     joints: Float[Array, "*recordings segments-1 local"]
     """What segments miss each other by, whitened."""

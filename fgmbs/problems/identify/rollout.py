@@ -155,7 +155,7 @@ def sensor_graph(model: EstimationModel, rows: Rows) -> TimeGraph:
 
 def sensor_residuals(
     model: EstimationModel, steps: Float[Array, "steps nx"], rows: Rows
-) -> tuple[Float[Array, "places rows"], ...]:
+) -> tuple[Float[Array, "_ _"], ...]:
     """Whitened residuals of every sensor along steps, before robust losses; 0 where there is no sample.
 
     Args:
@@ -169,7 +169,7 @@ def sensor_residuals(
 @eqx.filter_jit
 def free_runs(
     problem: SmoothingProblem, theta: Float[Array, " p"], x: Float[Array, "*recordings nx"]
-) -> tuple[FreeRun, tuple[Float[Array, "*recordings places rows"], ...]]:
+) -> tuple[FreeRun, tuple[Float[Array, "*recordings _ _"], ...]]:
     """(the free run of every recording, whitened residuals of every sensor along it).
 
     Args:
