@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -10,17 +10,44 @@ import jax.numpy as jnp
 from jaxopt.base import IterativeSolver, OptStep
 from jaxtyping import Array, Float, Int, PyTree
 
-from fgmbs.graph.recordings import JointGraph
-from fgmbs.graph.time_graph import Look, TimeGraph, Unknowns
+from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, factorize_matrix
 from fgmbs.linear.triangle import AbstractFactor
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
-
-Graph: TypeAlias = TimeGraph | JointGraph
+from fgmbs.unknowns import Free
 
 _LAST_DIGITS = 512
 """Rounding of a cost, in units of its last digit: residuals are differences of numbers of 1e3 standard deviations."""
+
+
+@runtime_checkable
+class Graph(Protocol):
+    """What can be solved: a `TimeGraph`, a `JointGraph`, or something else that is least squares in blocks.
+
+    Its solution has derivatives if it has a `hessian`, too.
+    """
+
+    @property
+    def free(self) -> Free:
+        """θ."""
+        ...
+
+    def look(self, x: Unknowns) -> Look:
+        """Everything that one evaluation at x with derivatives gives."""
+        ...
+
+    def moved(self, x: Unknowns, delta: Unknowns) -> Unknowns:
+        """x ⊞ δ."""
+        ...
+
+    def zeros(self, x: Unknowns) -> Unknowns:
+        """δ = 0."""
+        ...
+
+    def gradient(self, x: Unknowns) -> Unknowns:
+        """Gradient of the cost with respect to δ at x."""
+        ...
 
 
 class LMState(NamedTuple):
@@ -233,7 +260,7 @@ def _run_jvp(primals, tangents):
     return OptStep(params, state), OptStep(t_params, t_state)
 
 
-def response(graph: Graph, params: Unknowns) -> Callable[[PyTree], Unknowns]:
+def response(graph: Any, params: Unknowns) -> Callable[[PyTree], Unknowns]:
     """How a solution moves with the graph: tangents of the graph → tangents of the solution, a linear function.
 
     By the implicit function theorem: at a solution the gradient g(x, graph) vanishes, H t_x = −(∂g/∂graph) t_graph, H

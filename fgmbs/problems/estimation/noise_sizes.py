@@ -105,7 +105,7 @@ def _with(sensor: AbstractSensor, key: str, size: Array | Unknown) -> AbstractSe
 
 
 def with_sizes(
-    sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput], sizes: Mapping[str, Array]
+    sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput], sizes: Mapping[str, Array | Unknown]
 ) -> tuple[tuple[AbstractSensor, ...], tuple[AbstractInput, ...]]:
     """Sensors and inputs with these sizes, by the names of their owners and of what they are: "imu.sigma"."""
     new = []
