@@ -148,16 +148,28 @@ class Linkage:
     def forces(self, x, dx):
         return self.weight + sum(force @ self.place(holder, x, dx)[1] for _, holder, force in self.pushes(x, dx))
 
-    def accelerations(self, x, dx, driven=None):
-        """(accelerations, multipliers), and torques on bodies, if their angular accelerations are given by name."""
+    def accelerations(self, x, dx):
+        """(accelerations, multipliers) without motors."""
         _, J, bias = self.rows(x, dx)
-        m, n = J.shape
-        for name, value in (driven or {}).items():
-            J = np.vstack([J, np.zeros(n)])
-            J[-1, 3 * self.number[name] + 2], bias = -1.0, np.append(bias, -value)
         K = np.block([[self.M, J.T], [J, np.zeros((len(J), len(J)))]])
         found = solved(K, np.concatenate([self.forces(x, dx), bias]))
-        return found[:n], found[n : n + m], found[n + m :]
+        return found[: len(x)], found[len(x) :]
+
+    def torques(self, x, dx, wanted, effort):
+        """Torques on these bodies, of least Σ (torque/effort)², with which the followed have these accelerations."""
+        n, (_, J, bias) = len(x), self.rows(x, dx)
+        parts = [self.followed(name, x, dx) for name in wanted]
+        both = np.vstack([J, *(row for _, row, _ in parts)])
+        bias = np.append(bias, [value - rest for value, (_, _, rest) in zip(wanted.values(), parts, strict=True)])
+        K = np.block([[np.eye(n), both.T], [both, np.zeros((len(both), len(both)))]])
+        ddx = solved(K, np.concatenate([np.zeros(n), bias]))[:n]
+        # Least effort, so that torques and multipliers balance what is left: M ẍ − Q = Bᵀ u − Jᵀ λ.
+        B = np.array([np.eye(n)[3 * self.number[name] + 2] for name in effort])
+        k, balance = len(B), np.vstack([B, -J])
+        K = np.zeros((len(balance) + n, len(balance) + n))
+        K[:k, :k] = np.diag([1.0 / size**2 for size in effort.values()])
+        K[: len(balance), len(balance) :], K[len(balance) :, : len(balance)] = balance, balance.T
+        return solved(K, np.concatenate([np.zeros(len(balance)), self.M @ ddx - self.forces(x, dx)]))[:k]
 
     def joint_forces(self, x, dx, multipliers):
         """Forces on bodies at their points, as "BODY@POINT", of all that meets there."""
@@ -175,13 +187,23 @@ class Linkage:
                 found[f"{names[body]}@{point}"] += force
         return found
 
-    def closed(self, x, turned=None):
-        """The nearest pose that is closed, and in which these bodies are turned so much since the drawing."""
+    def followed(self, name, x, dx):
+        """(value, Jacobian, rest of the second derivative) of the turn of a body since the drawing, or of "x_POINT"."""
+        if name in self.number:
+            k = 3 * self.number[name] + 2
+            return x[k], np.eye(len(x))[k], 0.0
+        axis, point = name.split("_")
+        place, J, _, rest = self.point(point, x, dx)
+        k = "xy".index(axis)
+        return place[k], J[k], rest[k]
+
+    def closed(self, x, wanted=None):
+        """The nearest pose that is closed, and in which the followed have these values."""
         for _ in range(50):
             values, J, _ = self.rows(x, 0 * x)
-            for name, angle in (turned or {}).items():
-                k = 3 * self.number[name] + 2
-                values, J = np.append(values, x[k] - angle), np.vstack([J, np.eye(len(x))[k]])
+            for name, value in (wanted or {}).items():
+                reached, row, _ = self.followed(name, x, 0 * x)
+                values, J = np.append(values, reached - value), np.vstack([J, row])
             step = np.linalg.lstsq(J, values, rcond=1e-12)[0]
             x = x - step
             if np.abs(step).max() < 1e-15 * max(1.0, np.abs(x).max()):
@@ -194,11 +216,11 @@ class Linkage:
         return Vt[int(np.sum(s > 1e-9 * s[0])) :].T
 
     def driven_rows(self, x, names):
-        """Rows of the joints, and of the angles of bodies."""
-        return np.vstack([self.rows(x, 0 * x)[1], *(np.eye(len(x))[3 * self.number[name] + 2] for name in names)])
+        """Rows of the joints, and of what is followed."""
+        return np.vstack([self.rows(x, 0 * x)[1], *(self.followed(name, x, 0 * x)[1] for name in names)])
 
     def velocities(self, x, rates):
-        """Velocities with which these bodies turn."""
+        """Velocities with which the followed move so."""
         J = self.driven_rows(x, rates)
         return np.linalg.lstsq(J, np.append(np.zeros(len(J) - len(rates)), [*rates.values()]), rcond=1e-12)[0]
 
@@ -368,3 +390,31 @@ KINDS = (
     parallelogram,
     toggle,
 )
+
+PATHS = {
+    four_bar: ("x_C",),
+    watt: ("y_F",),
+    stephenson: ("x_F",),
+    slider_crank: ("x_C",),
+    quick_return: ("x_E",),
+    five_bar: ("x_C", "y_C"),
+    geared_five_bar: ("y_C",),
+    pendulum: ("x_H", "y_H", "upper"),
+    trammel: ("x_E", "y_E"),
+    parallelogram: ("x_H",),
+    toggle: ("x_E",),
+}
+"""What is desired of an end point, and of a body beside it: as many coordinates as there are degrees of freedom."""
+
+SECOND_MOTORS = {
+    four_bar: ("rocker",),
+    watt: ("last",),
+    stephenson: ("last", "rocker"),
+    slider_crank: ("rod",),
+    quick_return: ("rocker",),
+    five_bar: ("arm",),
+    geared_five_bar: ("right", "fore"),
+    parallelogram: ("second", "third"),
+    toggle: ("rocker", "tail"),
+}
+"""Bodies with motors beside those of which there is one for each degree of freedom."""
