@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxopt.base import OptStep
 from jaxtyping import Array, Float, Int
 
 from fgmbs.arguments import choice, finite_number
@@ -36,7 +35,7 @@ from fgmbs.problems.identify.rollout import (
 )
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import begun
-from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt, OptStep
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free

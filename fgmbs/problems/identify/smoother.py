@@ -73,8 +73,8 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
     try:
         count = 0
         weight = jnp.asarray(_STILL / float(jnp.max(problem.mechanism.reach)))
-        along = begun_at(problem, at, sizes=False, held=weight)
-        for along in itertools.islice(_rounds(problem, along), _ON_THE_WAY):
+        first = along = begun_at(problem, at, sizes=False, held=weight)
+        for along in itertools.islice(_rounds(problem, first), _ON_THE_WAY):
             tell("solving along the first motion", count, float(along.look.cost))
             count += 1
         if bool(jnp.all(jnp.isfinite(along.x.globals))):
