@@ -19,7 +19,9 @@ from .problems.driven.driven_motion import DrivenMotion
 from .problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dynamics
 from .problems.driven.inverse_dynamics import inverse_dynamics, prepare_inverse_dynamics
 from .problems.identify.identify import identify
+from .problems.identify.prediction import prediction_loss
 from .problems.identify.result import Identification
+from .problems.identify.validation import FreeRun, free_run
 from .problems.observability import observability
 from .problems.online.estimator import OnlineEstimator, online
 from .problems.questions import finish, solve
@@ -50,6 +52,7 @@ __all__ = [
     "Factor",
     "FgmbsError",
     "FixedLagSmoother",
+    "FreeRun",
     "Friction",
     "Identification",
     "Interrupted",
@@ -73,6 +76,7 @@ __all__ = [
     "cache",
     "energy",
     "finish",
+    "free_run",
     "hybrid_dynamics",
     "identify",
     "inputs",
@@ -85,6 +89,7 @@ __all__ = [
     "online",
     "planar",
     "plots",
+    "prediction_loss",
     "prepare_hybrid_dynamics",
     "prepare_inverse_dynamics",
     "prepare_simulate",

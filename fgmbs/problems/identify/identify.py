@@ -9,12 +9,14 @@ from jaxtyping import Array
 
 from fgmbs.arguments import choice, of_type
 from fgmbs.errors import ArgumentError, Interrupted
+from fgmbs.graph.time_graph import rebuilt
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_sensors
 from fgmbs.problems.identify.free import FreeNumbers, Parts, freed_by_name
+from fgmbs.problems.identify.prediction import Solver, predict_best, prepare_prediction
 from fgmbs.problems.identify.result import Identification
-from fgmbs.problems.identify.smoother import Found, Progress, found_by_smoother
+from fgmbs.problems.identify.smoother import Found, Progress, first_found, found_by_smoother
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
 from fgmbs.problems.smooth.problem import SmoothingProblem
@@ -24,7 +26,7 @@ from fgmbs.sensors.base import AbstractSensor, attribute
 from fgmbs.signals.recordings.recording import Recording
 from fgmbs.unknowns import is_unknown
 
-_METHODS = ("smoother",)
+_METHODS = ("smoother", "prediction")
 
 
 def identify(
@@ -35,6 +37,8 @@ def identify(
     *,
     free: FreeNumbers,
     method: str = "smoother",
+    horizon: float | None = None,
+    solver: Solver = "lm",
     dt: float | None = None,
     start: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
     start_velocities: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
@@ -60,7 +64,10 @@ def identify(
         free: What is looked for, by name: "coupler.mass" of the mechanism, of a class of one's own the name of a field,
             "gyro.bias" of a sensor, "motor.gain" of a force. With each a pair of bounds, a first value, an `Unknown`
             (prior, bounds, logarithm), or True.
-        method: "smoother".
+        method: "smoother"; or "prediction": free runs of the model are fitted to the readings, unknown forces being zero.
+        horizon: Of "prediction": length of the free runs, each from a first state that is found [s]; by default that of
+            the recordings.
+        solver: Of "prediction": "lm", or "adam" or "lbfgs" of optax.
         dt: Time step; by default the interval between samples of the fastest sensor [s].
         start: Coordinates at the start by name, of each recording if they differ.
         start_velocities: Velocities at the start by name.
@@ -79,6 +86,7 @@ def identify(
     of_type("throw", throw, bool, "True or False")
     checked_mechanism(mechanism)
     choice("method", method, _METHODS)
+    choice("solver", solver, ("lm", "adam", "lbfgs"))
     sensors = checked_sensors(mechanism, sensors)
     of_type("inputs", inputs, (AbstractInput, list, tuple), "forces as of fgmbs.inputs, in a list")
     inputs = (inputs,) if isinstance(inputs, AbstractInput) else tuple(inputs)
@@ -88,8 +96,14 @@ def identify(
     several = checked_recordings(recordings)
     _checked_number(problem)
     notes = tuple(f"{one.source}: {note}" for one in several for note in one.notes)
+    tell = progress or (lambda *_: None)
+    if method == "prediction":
+        result = _predicted(problem, several, notes, horizon, solver, tell)
+        if throw:
+            result.check()
+        return result
     try:
-        found = found_by_smoother(problem, progress or (lambda *_: None))
+        found = found_by_smoother(problem, tell)
     except Interrupted as error:
         result = _identification(error.result, problem, several, (*notes, "interrupted"), method)
         raise Interrupted(f"interrupted after {result.iterations} iterations", result) from None
@@ -137,6 +151,45 @@ def _identification(
         wide=np.asarray(problem.free.sigma),
         influence=np.asarray(seen.influence),
         log_likelihood=float(seen.log_likelihood),
+    )
+
+
+def _predicted(
+    problem: SmoothingProblem,
+    recordings: Sequence[Recording],
+    notes: Sequence[str],
+    horizon: float | None,
+    solver: Solver,
+    tell: Progress,
+) -> Identification:
+    given = problem.free
+    problem, at = first_found(problem, tell)
+    prediction = prepare_prediction(problem, horizon, near=at.x)
+    tell("fitting free runs", 0, np.nan)
+    best = predict_best(prediction, solver)
+    theta = best.theta
+    shared = {part.name: part for part in (*problem.sensors, *problem.inputs)}
+    mechanism, shared = rebuilt(given, (problem.mechanism, shared), theta)
+    history = np.asarray(best.history)
+    return Identification(
+        mechanism=mechanism.bare(),
+        sensors=tuple(shared[sensor.name] for sensor in problem.sensors),
+        inputs=tuple(shared[force.name] for force in problem.inputs),
+        states=None,
+        status=best.status,
+        iterations=int(best.iterations),
+        cost_history=history[np.isfinite(history)],
+        notes=tuple(notes),
+        method="prediction",
+        recordings=tuple(recordings),
+        free=given,
+        theta=np.asarray(theta),
+        information=np.asarray(best.information),
+        wide=np.asarray(problem.free.sigma),
+        influence=np.sqrt(
+            np.maximum(np.diag(np.asarray(best.information)) - 1 / np.asarray(problem.free.sigma) ** 2, 0)
+        ),
+        log_likelihood=np.nan,
     )
 
 

@@ -1,7 +1,7 @@
 """What an identification answers: parameters, how sure they are, the mechanism with them, and what was missing."""
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -12,6 +12,7 @@ from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.identify.identifiability import Identifiability, identifiability
+from fgmbs.problems.identify.validation import FreeRun, free_run
 from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.status import Status
@@ -149,6 +150,18 @@ class Identification:
             if np.isfinite(far) and far > _FAR
         ]
         return tuple(found)
+
+    def free_run(self, recording: "Recording", **options: Any) -> FreeRun:
+        """A free run of what was found beside a recording, one that was used or another; see `fgmbs.free_run`.
+
+        Args:
+            recording: What was recorded.
+            options: Of `free_run`: `start`, `start_velocities`, `fit_start`, `dt`, `horizons`.
+
+        Raises:
+            ArgumentError: An argument is invalid, or the recording lacks a signal.
+        """
+        return free_run(self.mechanism, recording, self.sensors, self.inputs, **options)
 
     def check(self) -> None:
         """Raises if the solve failed.

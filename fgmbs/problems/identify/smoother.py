@@ -51,16 +51,12 @@ class Found(eqx.Module):
     survey: Survey
 
 
-def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
-    """The parameters and the motion that are most likely together.
+def first_found(problem: SmoothingProblem, tell: Progress) -> tuple[SmoothingProblem, SmoothingState]:
+    """(the problem with wide priors, a first motion and first parameters).
 
-    First the motion under forces that are large and parameters that are held: the sensors alone decide then, and a
-    start however wrong does no harm. Then the parameters with which this motion needs the least forces, in which masses
-    are linear. Then both, while the forces become smaller step by step to their own size, which
-    is found from the data where it is not given.
-
-    Raises:
-        Interrupted: Ctrl-C; `result` is what was reached.
+    The motion is that under forces that are large and parameters that are held: the sensors alone decide then, and a
+    start however wrong does no harm. The parameters are those with which this motion needs the least forces, in which
+    masses are linear.
     """
     held = eqx.tree_at(lambda p: p.free.sigma, problem, jnp.minimum(problem.free.sigma, _HELD))
     loose = held.loosened(LOOSER[0])
@@ -68,17 +64,28 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
     with compiled_ahead(lambda: lowered_rounds(loose, enough=_ENOUGH), loose):
         at = jax.block_until_ready(begun(loose))
     *_, at = itertools.islice(_rounds(loose, begun_at(loose, at, sizes=False)), _ON_THE_WAY)
-    seen = surveyed(loose, at)
-    problem = with_wide_priors(problem, seen)
+    problem = with_wide_priors(problem, surveyed(loose, at))
+    weight = jnp.asarray(_STILL / float(jnp.max(problem.mechanism.reach)))
+    first = along = begun_at(problem, at, sizes=False, held=weight)
+    for round, along in enumerate(itertools.islice(_rounds(problem, first), _ON_THE_WAY)):
+        tell("solving along the first motion", round, float(along.look.cost))
+    if bool(jnp.all(jnp.isfinite(along.x.globals))):
+        at = eqx.tree_at(lambda at: at.x.globals, at, along.x.globals)
+    return problem, at
+
+
+def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
+    """The parameters and the motion that are most likely together.
+
+    From a first motion and first parameters, while the forces become smaller step by step to their own size, which is
+    found from the data where it is not given.
+
+    Raises:
+        Interrupted: Ctrl-C; `result` is what was reached.
+    """
+    problem, at = first_found(problem, tell)
     try:
         count = 0
-        weight = jnp.asarray(_STILL / float(jnp.max(problem.mechanism.reach)))
-        first = along = begun_at(problem, at, sizes=False, held=weight)
-        for along in itertools.islice(_rounds(problem, first), _ON_THE_WAY):
-            tell("solving along the first motion", count, float(along.look.cost))
-            count += 1
-        if bool(jnp.all(jnp.isfinite(along.x.globals))):
-            at = eqx.tree_at(lambda at: at.x.globals, at, along.x.globals)
         for factor in (*LOOSER, 1.0):
             looser = problem.loosened(factor) if factor != 1.0 else problem
             last = factor == 1.0

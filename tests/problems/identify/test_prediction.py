@@ -1,0 +1,146 @@
+"""Prediction errors: their gradient, numbers found from readings without noise, bounds, horizons, other solvers."""
+
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import fgmbs
+from fgmbs import Unknown
+from fgmbs.inputs import Disturbance
+from fgmbs.problems.identify.prediction import Parameters, predict_best, prediction_loss, prepare_prediction
+from fgmbs.sensors import Encoder, Gyroscope
+from fgmbs.status import Status
+
+T, DT = 0.5, 1e-2
+
+
+@pytest.fixture(scope="module")
+def pendulum(configs):
+    return fgmbs.load(configs / "mechanisms" / "pendulum.yaml")
+
+
+def of(mechanism, lower=-12.0):
+    sensors = (Encoder("enc", body="rod", sigma=1e-3),)
+    recording = fgmbs.readings(mechanism, fgmbs.simulate(mechanism, T, DT), sensors)
+    unknown = mechanism.with_parameters({"gravity.y": Unknown(-9.5, lower=lower, upper=-9.0)})
+    return fgmbs.prepare_smooth(unknown, recording, sensors, (Disturbance(1e-4),), start={})
+
+
+@pytest.fixture(scope="module")
+def prediction(pendulum):
+    return prepare_prediction(of(pendulum))
+
+
+@pytest.fixture(scope="module")
+def found(prediction):
+    return predict_best(prediction)
+
+
+def test_number_is_found_without_noise(found):
+    assert found.status == Status.converged and int(found.iterations) < 10
+    np.testing.assert_allclose(found.theta, -9.81, atol=1e-7)
+    assert float(found.cost) < 1e-9
+    assert bool(jnp.all(found.run_status == Status.converged))
+    np.testing.assert_allclose(found.covariance @ found.information, np.eye(1), atol=1e-8)
+
+
+def test_a_bound_is_met_exactly(prediction, found):
+    bounded = eqx.tree_at(lambda p: p.model.free.lower, prediction, jnp.asarray([-9.7]))
+    held = predict_best(bounded)
+    assert held.status == Status.converged
+    assert float(held.theta[0]) == -9.7
+    assert float(held.cost) > float(found.cost)
+
+
+def test_horizon_must_be_positive(pendulum):
+    with pytest.raises(fgmbs.ArgumentError, match="horizon: expected a positive time in seconds, or None; found 0.0"):
+        prepare_prediction(of(pendulum), 0.0)
+
+
+def test_solver_is_checked(prediction):
+    with pytest.raises(fgmbs.ArgumentError, match="solver"):
+        predict_best(prediction, "newton")
+
+
+@pytest.mark.slow
+def test_gradient_is_that_of_the_linearized_system_and_of_differences(pendulum):
+    loss, start = prediction_loss(of(pendulum))
+    slope = jax.jit(jax.grad(loss))(start)
+    value = jax.jit(loss)
+    h = 1e-6
+    up, down = (value(start._replace(theta=start.theta + sign * h)) for sign in (1, -1))
+    np.testing.assert_allclose(slope.theta, (up - down) / (2 * h), rtol=1e-5)
+    prediction = prepare_prediction(of(pendulum))
+    steps, theta = jax.jit(lambda p: p.look(p.start).system.gradient())(prediction)
+    np.testing.assert_allclose(slope.theta, theta, rtol=1e-9)
+    np.testing.assert_allclose(slope.starts, steps, rtol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["adam", "lbfgs"])
+def test_solvers_of_optax_agree(prediction, found, solver):
+    other = predict_best(prediction, solver)
+    std = np.sqrt(np.diag(found.covariance))
+    np.testing.assert_allclose(other.theta, found.theta, atol=1e-4 * std[0])
+    np.testing.assert_allclose(other.starts, found.starts, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_loss_is_one_for_optax(pendulum):
+    loss, start = prediction_loss(of(pendulum))
+    scale = Parameters(jnp.full(1, 6e-3), jnp.full_like(start.starts, 1e-3))
+    scaled = lambda y: loss(jax.tree.map(lambda x, s, y: x + s * y, start, scale, y))
+    method, y = optax.lbfgs(), jax.tree.map(jnp.zeros_like, start)
+
+    @jax.jit
+    def step(y, state):
+        value, slope = optax.value_and_grad_from_state(scaled)(y, state=state)
+        update, state = method.update(slope, state, y, value=value, grad=slope, value_fn=scaled)
+        return optax.apply_updates(y, update), state
+
+    state = method.init(y)
+    for _ in range(60):
+        y, state = step(y, state)
+    np.testing.assert_allclose(start.theta + scale.theta * y.theta, -9.81, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("horizon", [None, 0.3])
+def test_fourbar_is_found_without_noise(configs, horizon):
+    true = fgmbs.load(configs / "mechanisms" / "fourbar.yaml")
+    crank, coupler = true.body_names[:2]
+    sensors = (
+        Encoder("enc", body=crank, sigma=1e-3),
+        Gyroscope("gyro", body=coupler, sigma=1e-2, bias=Unknown()),
+    )
+    recording = fgmbs.readings(true, fgmbs.simulate(true, 1.0, 5e-3), sensors, calibration={"gyro": {"bias": 0.2}})
+    unknown = true.with_parameters({"coupler.mass": Unknown(2.4, log=True), "L_crank": Unknown(1.05, log=True)})
+    problem = fgmbs.prepare_smooth(unknown, recording, sensors, (Disturbance(1e-4),), start={})
+    found = predict_best(prepare_prediction(problem, horizon))
+    assert found.status == Status.converged
+    values = dict(zip(problem.free.names, np.asarray(problem.free.values(found.theta)), strict=True))
+    for name, value in {"L_crank": 1.0, "coupler.mass": 2.0, "gyro.bias": 0.2}.items():
+        np.testing.assert_allclose(values[name], value, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.slow
+def test_dry_friction_is_found(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "experiments"))
+    sys.modules.pop("rigs", None)
+    from rigs import furuta
+
+    true = furuta.Furuta()
+    motion = fgmbs.simulate(true, 2.0, 4e-3, start={"arm": 0.0, "pendulum": 2.0})
+    sensors = tuple(Encoder(axis, of=axis, sigma=1e-3) for axis in ("arm", "pendulum"))
+    recording = fgmbs.readings(true, motion, sensors)
+    unknown = eqx.tree_at(lambda rig: rig.coulomb, true, Unknown((9e-3, 2e-5), log=True))
+    problem = fgmbs.prepare_smooth(unknown, recording, sensors, (Disturbance(1e-6),), start={"pendulum": 2.0})
+    found = predict_best(prepare_prediction(problem))
+    assert found.status == Status.converged
+    np.testing.assert_allclose(problem.free.values(found.theta), true.coulomb, rtol=1e-5)
