@@ -1,4 +1,4 @@
-"""The command line: `fgmbs simulate`, `fgmbs inverse`, `fgmbs smooth`, `fgmbs run`, `fgmbs check`."""
+"""The command line: `fgmbs simulate`, `inverse`, `smooth`, `identify`, `run`, `check`."""
 
 import argparse
 import errno
@@ -58,10 +58,20 @@ class Smooth:
 
 
 @dataclass
+class Identify:
+    """Find parameters from what sensors have recorded; options replace what the experiment file says."""
+
+    file: tyro.conf.Positional[str]
+    """Experiment file with a recording, and with `free`: the parameters to find."""
+    experiment: tyro.conf.OmitArgPrefixes[SmoothOptions] = SmoothOptions(mechanism="as in the file")
+
+
+@dataclass
 class Run:
     """Run an experiment file; options replace what the file says.
 
-    One with a trajectory takes those of `inverse`, one with a recording those of `smooth`.
+    One with a trajectory takes those of `inverse`, one with a recording those of `smooth`, or of `identify` if some
+    parameters are free.
     """
 
     file: tyro.conf.Positional[str]
@@ -76,6 +86,13 @@ class RunInverse:
     file: tyro.conf.Positional[str]
     """Experiment file."""
     experiment: tyro.conf.OmitArgPrefixes[InverseExperiment]
+
+
+@dataclass
+class Identified:
+    """An experiment whose parameters are to be found."""
+
+    experiment: SmoothExperiment
 
 
 @dataclass
@@ -110,7 +127,7 @@ def main(args: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _do(command: Simulate | Inverse | Run | RunInverse | Check | SmoothExperiment) -> None:
+def _do(command: Simulate | Inverse | Run | RunInverse | Check | Identified | SmoothExperiment) -> None:
     from fgmbs import commands  # late: --help needs none of it
 
     match command:
@@ -120,6 +137,8 @@ def _do(command: Simulate | Inverse | Run | RunInverse | Check | SmoothExperimen
             commands.simulate(experiment)
         case RunInverse(_, experiment):
             commands.inverse(experiment)
+        case Identified(experiment):
+            commands.identify(experiment)
         case SmoothExperiment() as experiment:
             commands.smooth(experiment)
         case Inverse(mechanism, trajectory, settings):
@@ -143,15 +162,18 @@ def _cached(args: list[str]) -> list[str]:
     return others
 
 
-def _parse(args: list[str]) -> Simulate | Inverse | Run | RunInverse | Check | SmoothExperiment:
-    commands = Simulate | Inverse | Smooth | Run | Check
+def _parse(args: list[str]) -> Simulate | Inverse | Run | RunInverse | Check | Identified | SmoothExperiment:
+    commands = Simulate | Inverse | Smooth | Identify | Run | Check
     command, unknown = tyro.cli(commands, args=args, prog="fgmbs", description=_ABOUT, return_unknown_args=True)
-    if isinstance(command, Run | Smooth):
+    if isinstance(command, Run | Smooth | Identify):
         # Once more, now that the file says what the options replace.
         experiment = read_experiment(command.file)
         if isinstance(experiment, SmoothExperiment):
-            return experiment.replaced(_replaced(Smooth, command.file, experiment.options(), args).experiment)
-        if isinstance(command, Smooth):
+            kind = Identify if isinstance(command, Identify) else Smooth
+            experiment = experiment.replaced(_replaced(kind, command.file, experiment.options(), args).experiment)
+            wanted = isinstance(command, Identify) or (isinstance(command, Run) and bool(experiment.free))
+            return Identified(experiment) if wanted else experiment
+        if isinstance(command, Smooth | Identify):
             raise ArgumentError(f"file: expected an experiment with a recording; '{command.file}' has none")
         kind = RunInverse if isinstance(experiment, InverseExperiment) else Run
         return _replaced(kind, command.file, experiment, args)

@@ -167,6 +167,86 @@ def smooth(experiment: SmoothExperiment) -> None:
     _finish(dataset, results.estimate_report(dataset, seconds), experiment, failure)
 
 
+def identify(experiment: SmoothExperiment) -> None:
+    """Finds parameters from recordings, writes them, the mechanism with them and the motion, reports.
+
+    Raises:
+        FgmbsError: Bad input; or a solve that failed, its results being saved.
+        Interrupted: Ctrl-C, the best that was reached being saved.
+    """
+    _refuse(smooth_limits(experiment))
+    mechanism = _with_parameters(fgmbs.load(experiment.mechanism), experiment)
+    described = [build_sensors(file, mechanism) for file in experiment.sensor_files()]
+    sensors = [sensor for part, _ in described for sensor in part]
+    inputs = [force for _, part in described for force in part]
+    recordings = read_recordings(experiment)
+    free = _free(experiment, mechanism, sensors, inputs)
+    _prepare(experiment)
+
+    failure, start = None, time.perf_counter()
+    try:
+        with _Phases() as phases:
+            fit = fgmbs.identify(
+                mechanism,
+                recordings,
+                sensors,
+                inputs,
+                free=free,
+                method=experiment.method,
+                horizon=experiment.horizon,
+                dt=experiment.dt,
+                start=experiment.starts("start"),
+                start_velocities=experiment.starts("start_velocities"),
+                start_sigma=experiment.start_sigma,
+                progress=phases.tell,
+            )
+    except (Interrupted, SolveError) as error:
+        assert isinstance(error.result, fgmbs.Identification)
+        failure, fit = error, error.result
+    seconds = time.perf_counter() - start
+
+    folder = Path(experiment.out)
+    written = folder / IDENTIFIED
+    text = mechanism_text(fit.mechanism)
+    assert text is not None  # it came from a file
+    written.write_text(text)
+    if fit.states is not None:
+        dataset = results.to_dataset(fit.states, config=experiment.model_dump(mode="json"))
+        results.write(dataset, folder / RESULTS)
+    print(f"{fit.report()}\n")
+    print(f"time          {seconds:.3g} s including compilation")
+    print(f"mechanism     {written}")
+    if fit.states is not None:
+        print(f"results       {folder / RESULTS}")
+    if experiment.plots and fit.states is not None:
+        for path in plots.save_identification(fit, dataset, folder):
+            print(f"{'report' if path.suffix == '.html' else 'figure':<13} {path}")
+    if failure is not None:
+        failure.args = (f"{failure}; what was reached is in {folder}",)
+        raise failure
+
+
+def _free(experiment: SmoothExperiment, mechanism, sensors, inputs) -> dict[str, Any]:
+    """What the experiment says of the parameters to find.
+
+    Raises:
+        DescriptionError: Nothing is to be found, a name that is none of a number, or invalid numbers.
+    """
+    if not experiment.free:
+        raise experiment.error(("free",), "expected names of the parameters to find; found none")
+    parts = Parts(mechanism, tuple(sensors), tuple(inputs))
+    names, wanted = numbers_of(parts), {}
+    for name, entry in experiment.free.items():
+        try:
+            is_unknown = isinstance(entry, UnknownDescription)
+            value = known(names[name].value) if name in names else 0.0
+            wanted[name] = unknown_of(entry, value) if is_unknown else entry
+            freed_by_name(parts, {name: wanted[name]})
+        except ArgumentError as error:
+            raise experiment.error(("free", name), str(error).partition(": ")[2]) from None
+    return wanted
+
+
 def _refuse(found: list[Fault]) -> None:
     """Raises what is wrong with settings that come from the command line."""
     if found:

@@ -110,6 +110,24 @@ def _many(value: Any) -> str:
     return "all of" if isinstance(value, list | tuple) else "one of"
 
 
+def _free_kind(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return "free"
+    if isinstance(value, list | tuple):
+        return "bounds"
+    return "unknown" if isinstance(value, Mapping | UnknownDescription) else "value"
+
+
+FreeNumber = Annotated[
+    Annotated[bool | None, Tag("free")]
+    | Annotated[tuple[Number, Number], Tag("bounds")]
+    | Annotated[UnknownDescription, Tag("unknown")]
+    | Annotated[Number, Tag("value")],
+    Discriminator(_free_kind),
+]
+"""true, bounds, all that `Unknown` says, or a first value."""
+
+
 class RecordingPart(NamedTuple):
     """One recording and where the experiment says so."""
 
@@ -143,6 +161,12 @@ class SmoothExperiment(SmoothSettings):
     """Forces from outside, besides those of the file of sensors."""
     parameters: dict[str, Calibration] = {}
     """Numbers of the mechanism that are not those of its file, by name: others, or unknown ones."""
+    free: dict[str, FreeNumber] = {}
+    """What `fgmbs identify` looks for, by name."""
+    method: Literal["smoother", "prediction"] = "smoother"
+    """How it does."""
+    horizon: Number | None = None
+    """Length of the free runs of the method "prediction" [s]."""
     _located: Located | None = PrivateAttr(None)
     _source: str = PrivateAttr("experiment")
 
