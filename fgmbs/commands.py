@@ -3,6 +3,7 @@
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,14 +17,19 @@ from fgmbs.io.experiments.experiment import Experiment, InverseExperiment, limit
 from fgmbs.io.experiments.smooth_experiment import SmoothExperiment, smooth_limits
 from fgmbs.io.experiments.truth import read_truth
 from fgmbs.io.faults import Fault, dotted
+from fgmbs.io.planar.load import text_of
 from fgmbs.io.recordings import read_recordings
 from fgmbs.io.sensor_files import build_sensors, unknown_of
 from fgmbs.io.sensors import UnknownDescription
 from fgmbs.io.settings import Output
+from fgmbs.problems.identify.free import Parts, freed_by_name, numbers_of
 from fgmbs.results.summaries import driven_summary, mechanism_summary, simulation_summary
+from fgmbs.unknowns import known
 
 RESULTS = "results.nc"
 """Name of the file of results in the output folder."""
+IDENTIFIED = "identified.yaml"
+"""Name of the file of a mechanism with the parameters that were found."""
 
 
 def simulate(experiment: Experiment) -> None:
@@ -207,7 +213,7 @@ def identify(experiment: SmoothExperiment) -> None:
 
     folder = Path(experiment.out)
     written = folder / IDENTIFIED
-    text = mechanism_text(fit.mechanism)
+    text = text_of(fit.mechanism)
     assert text is not None  # it came from a file
     written.write_text(text)
     if fit.states is not None:

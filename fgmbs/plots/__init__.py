@@ -27,9 +27,12 @@ from fgmbs.plots.sensors import sensor_figure as sensor_figure
 from fgmbs.plots.style import COLOURS as COLOURS
 from fgmbs.plots.style import require_matplotlib as require_matplotlib
 from fgmbs.results import is_estimate, written_whole
+from fgmbs.results.identification import identification_sections
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from fgmbs.problems.identify.result import Identification
 
 _DOTS_PER_INCH = 150
 
@@ -52,14 +55,35 @@ def save_all(dataset: "xr.Dataset", folder: str | Path, animate: bool = False) -
             shown = drawn if draw is mechanism_figure else dataset
             draw(shown).savefig(temporary, dpi=_DOTS_PER_INCH, bbox_inches="tight")
     if estimate:
-        figures = {path.stem: path.read_bytes() for path in paths}
-        paths.append(Path(folder) / "report.html")
-        with written_whole(paths[-1]) as temporary:
-            temporary.write_text(report_page(dataset, figures), encoding="utf-8")
+        paths.append(_page(report_page(dataset, _pictures(paths)), folder))
     if animate and can_be_drawn(dataset):
         paths.append(Path(folder) / "animation.gif")
         animation(drawn, paths[-1])
     return paths
+
+
+def save_identification(fit: "Identification", dataset: "xr.Dataset", folder: str | Path) -> list[Path]:
+    """Draws the motion that was found with parameters into a folder and returns the files; also `report.html`.
+
+    Args:
+        fit: The identification …
+        dataset: … and the dataset of its `states`.
+        folder: Where.
+    """
+    paths = save_all(dataset, folder)[:-1]
+    page = report_page(dataset, _pictures(paths), identification_sections(fit), "Identification")
+    return [*paths, _page(page, folder)]
+
+
+def _pictures(paths: list[Path]) -> dict[str, bytes]:
+    return {path.stem: path.read_bytes() for path in paths}
+
+
+def _page(text: str, folder: str | Path) -> Path:
+    path = Path(folder) / "report.html"
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return path
 
 
 def _of_motion(dataset: "xr.Dataset") -> dict[str, Callable]:

@@ -213,16 +213,21 @@ def _score_tests(motion: SmoothedMotion) -> Contents:
     )
 
 
+_OF_BODIES = {"mass": "kg", "I0": "kg m²", "length": "m"}
+"""Units of what mechanism files give of bodies."""
+
+
 def _unit(motion: SmoothedMotion, name: str, row: int) -> str:
     owner, _, key = name.rpartition(".")
     for sensor in motion.sensors:
-        if sensor.name == owner:
+        if sensor.name == owner and hasattr(sensor, key):
             # A gain is of the column's unit, which is not known, per that of the sensor.
             known = {"delay": "s", "time_sigma": "s", "misalignment": "rad", "gain": "", "at": "m"}
             return known[key] if key in known else sensor.units[row]
     if key in ("delay", "lag", "limit"):  # of a command; its limit is of the column's unit
         return "" if key == "limit" else "s"
-    return next((_unit_of(motion.mechanism, force) for force in motion.inputs if force.name == owner), "SI")
+    own = _OF_BODIES.get(key, "SI") if owner else "SI"
+    return next((_unit_of(motion.mechanism, force) for force in motion.inputs if force.name == owner), own)
 
 
 def _start(motion: SmoothedMotion) -> Contents:

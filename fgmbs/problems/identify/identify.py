@@ -64,9 +64,9 @@ def identify(
         free: What is looked for, by name: "coupler.mass" of the mechanism, of a class of one's own the name of a field,
             "gyro.bias" of a sensor, "motor.gain" of a force. With each a pair of bounds, a first value, an `Unknown`
             (prior, bounds, logarithm), or True.
-        method: "smoother"; or "prediction": free runs of the model are fitted to the readings, unknown forces being zero.
-        horizon: Of "prediction": length of the free runs, each from a first state that is found [s]; by default that of
-            the recordings.
+        method: "smoother"; or "prediction": free runs of the model are fitted to the readings, no unknown force acts.
+        horizon: Of "prediction": length of the free runs, each from a first state that is found [s]; by default each
+            recording is one.
         solver: Of "prediction": "lm", or "adam" or "lbfgs" of optax.
         dt: Time step; by default the interval between samples of the fastest sensor [s].
         start: Coordinates at the start by name, of each recording if they differ.
@@ -194,11 +194,16 @@ def _predicted(
 
 
 def _with_values(parts: tuple[Any, ...], named: Mapping[str, Array]) -> tuple[Any, ...]:
-    """Sensors or forces with the numbers that were found in the place of unknown ones."""
+    """Sensors or forces with the numbers that were found in the place of unknown ones; of numbers that each recording
+    has of its own, those of the first."""
+
+    def value(part, path, leaf):
+        found = named[f"{part.name}.{attribute(path)}"]
+        return found if found.shape == leaf.value.shape else found[0]
 
     def known(part):
         leaves, structure = jax.tree_util.tree_flatten_with_path(part, is_leaf=is_unknown)
-        new = [named[f"{part.name}.{attribute(path)}"] if is_unknown(leaf) else leaf for path, leaf in leaves]
+        new = [value(part, path, leaf) if is_unknown(leaf) else leaf for path, leaf in leaves]
         return jax.tree.unflatten(structure, new)
 
     return tuple(map(known, parts))

@@ -131,6 +131,8 @@ class Identification:
         std, value = np.sqrt(np.maximum(np.diag(self.covariance), 0.0)), np.asarray(list(self.parameters.values()))
         relative = np.where(self.free.logs, np.sqrt(np.maximum(np.diag(self.covariance_theta), 0.0)), 0.0)
         relative = np.where(~self.free.logs & (value != 0), std / np.abs(np.where(value == 0, 1.0, value)), relative)
+        # Of a number that may as well be zero, as a bias, nothing is said by how large it is.
+        relative = np.where(~self.free.logs & (np.asarray(self.free.value) == 0), 0.0, relative)
         return identifiability(self.names, self.information, self.wide, self.influence, relative, held)
 
     def warnings(self) -> tuple[str, ...]:
