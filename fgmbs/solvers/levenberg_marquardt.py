@@ -91,8 +91,9 @@ class LevenbergMarquardt(IterativeSolver):
         tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease of the cost is below its rounding (its
             last digits, once it falls no more) or below a step of 1e-8 standard deviations for every residual.
         damping: Initial μ, against the diagonal of JᵀJ.
-        damps_steps: Whether all is damped, or θ alone. Where neighbouring steps are tied tightly, μ times the diagonal
-            would hold the directions along which they move together; of steps whose θ is known little is nonlinear.
+        damps_steps: Whether all is damped alike, or steps by the share μ/(1 + μ) only. Where neighbouring steps are tied
+            tightly, μ times the diagonal holds the directions along which they move together, while of steps whose θ is
+            known little is nonlinear.
         enough: Predicted decrease of the cost that is not worth another look: √(2 · enough) standard deviations.
         holds_factor: The state holds the last factor, which spares `factorization` one more, and costs memory.
     """
@@ -164,7 +165,7 @@ class LevenbergMarquardt(IterativeSolver):
 
         diagonal = jax.lax.cond(damping > 0, _scaled_diagonal, _no_diagonal, system, damping)
         if not self.damps_steps:
-            diagonal = diagonal._replace(steps=jnp.zeros_like(diagonal.steps))
+            diagonal = diagonal._replace(steps=damping / (1 + damping) * diagonal.steps)
         factorization = METHODS[self.linear](system, diagonal.steps, diagonal.globals)
         bounds = _bounds(graph, point)
         delta = Unknowns(*(factorization.minimizer() if bounds is None else factorization.minimizer_within(*bounds)))
