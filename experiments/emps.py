@@ -3,8 +3,8 @@
     python experiments/emps.py [--method smoother] [--out results/emps.nc]
 
 The mass, viscous and Coulomb friction and the offset are found from one recording; the other, in which pulses push the
-carriage, is foretold by a free run. The voltage holds the pulses already: with them as forces of their own it would miss
-by 140 mm.
+carriage, is foretold by a free run. The voltage holds the pulses already: with them as forces of their own it would
+miss by 140 mm.
 """
 
 import time

@@ -95,10 +95,16 @@ def locate(text: str) -> Located:
 def _too_deep(text: str) -> Place | None:
     """Where lists within lists … begin that would take long, or more of the stack than there is."""
     depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            return event.start_mark.line + 1, event.start_mark.column + 1
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                return event.start_mark.line + 1, event.start_mark.column + 1
+    except yaml.MarkedYAMLError as error:
+        # The parser has a limit of its own, far above ours, and looks ahead.
+        if error.problem_mark is None or "nesting depth" not in str(error.problem):
+            raise
+        return _too_deep(text[: error.problem_mark.index - 1])
     return None
 
 

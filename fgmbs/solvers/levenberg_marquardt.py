@@ -91,9 +91,9 @@ class LevenbergMarquardt(IterativeSolver):
         tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease of the cost is below its rounding (its
             last digits, once it falls no more) or below a step of 1e-8 standard deviations for every residual.
         damping: Initial μ, against the diagonal of JᵀJ.
-        damps_steps: Whether all is damped alike, or steps by the share μ/(1 + μ) only. Where neighbouring steps are tied
-            tightly, μ times the diagonal holds the directions along which they move together, while of steps whose θ is
-            known little is nonlinear.
+        damps_steps: Whether all is damped alike, or steps by the share μ/(1 + μ) only. Where neighbouring steps are
+            tied tightly, μ times the diagonal holds the directions along which they move together, while of steps whose
+            θ is known little is nonlinear.
         enough: Predicted decrease of the cost that is not worth another look: √(2 · enough) standard deviations.
         holds_factor: The state holds the last factor, which spares `factorization` one more, and costs memory.
     """

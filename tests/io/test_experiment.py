@@ -31,7 +31,7 @@ def test_every_shipped_experiment_can_be_meant(configs):
         experiment = read_experiment(path)
         assert Path(experiment.mechanism).is_file()
         assert isinstance(experiment, InverseExperiment) == ("inverse" in path.name)
-        assert isinstance(experiment, SmoothExperiment) == ("smooth" in path.name)
+        assert isinstance(experiment, SmoothExperiment) == ("smooth" in path.name or "identify" in path.name)
         if isinstance(experiment, InverseExperiment):
             assert Path(experiment.trajectory).is_file()
 

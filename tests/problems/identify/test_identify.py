@@ -44,6 +44,7 @@ def test_without_noise_parameters_are_the_true_ones(fit):
     assert fit.status == fgmbs.Status.converged
 
 
+@pytest.mark.slow
 def test_covariance_is_that_of_the_whole_problem(crank, driven, fit):
     """Against `smooth` with the same unknowns, whose Schur complement is held against dense systems elsewhere."""
     free = {name: Unknown(value, log=True) for name, value in fit.parameters.items()}

@@ -63,11 +63,6 @@ def test_horizon_must_be_positive(pendulum):
         prepare_prediction(of(pendulum), 0.0)
 
 
-def test_solver_is_checked(prediction):
-    with pytest.raises(fgmbs.ArgumentError, match="solver"):
-        predict_best(prediction, "newton")
-
-
 @pytest.mark.slow
 def test_gradient_is_that_of_the_linearized_system_and_of_differences(pendulum):
     loss, start = prediction_loss(of(pendulum))
