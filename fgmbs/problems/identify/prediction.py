@@ -405,16 +405,12 @@ def prediction_loss(
         ArgumentError: The horizon is no positive number.
     """
     prediction = prepare_prediction(problem, horizon, continuous=continuous)
-    return eqx.Partial(_loss, prediction), _parameters(prediction)
-
-
-def _loss(prediction: PredictionProblem, parameters: Parameters) -> Scalar:
-    return prediction.cost(prediction.at(parameters))
-
-
-def _parameters(prediction: PredictionProblem) -> Parameters:
     start = prediction.start
-    return Parameters(start.globals, prediction.zeros(start).steps)
+
+    def loss(parameters: Parameters) -> Scalar:
+        return prediction.cost(prediction.at(parameters))
+
+    return loss, Parameters(start.globals, prediction.zeros(start).steps)
 
 
 def predict_best(
