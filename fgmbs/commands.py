@@ -128,6 +128,19 @@ def _with_parameters(mechanism: fgmbs.PlanarMechanism, experiment: SmoothExperim
         raise experiment.error(("parameters", *named), str(error).partition(": ")[2]) from None
 
 
+def _read(experiment: SmoothExperiment):
+    """(mechanism, recordings, sensors, inputs) of the files of an experiment.
+
+    Raises:
+        FgmbsError: Bad input.
+    """
+    mechanism = _with_parameters(fgmbs.load(experiment.mechanism), experiment)
+    described = [build_sensors(file, mechanism) for file in experiment.sensor_files()]
+    sensors = [sensor for part, _ in described for sensor in part]
+    inputs = [force for _, part in described for force in part]
+    return mechanism, read_recordings(experiment), sensors, inputs
+
+
 def smooth(experiment: SmoothExperiment) -> None:
     """Estimates a motion from recordings, writes the results, reports, draws.
 
@@ -136,11 +149,7 @@ def smooth(experiment: SmoothExperiment) -> None:
         Interrupted: Ctrl-C, the best that was reached being saved.
     """
     _refuse(smooth_limits(experiment))
-    mechanism = _with_parameters(fgmbs.load(experiment.mechanism), experiment)
-    described = [build_sensors(file, mechanism) for file in experiment.sensor_files()]
-    sensors = [sensor for part, _ in described for sensor in part]
-    inputs = [force for _, part in described for force in part]
-    recordings = read_recordings(experiment)
+    mechanism, recordings, sensors, inputs = _read(experiment)
     forces = [force.name for force in augmented(inputs)]
     truth = read_truth(experiment.truth, mechanism.coordinate_names, forces) if experiment.truth else None
     _prepare(experiment)
@@ -181,11 +190,7 @@ def identify(experiment: SmoothExperiment) -> None:
         Interrupted: Ctrl-C, the best that was reached being saved.
     """
     _refuse(smooth_limits(experiment))
-    mechanism = _with_parameters(fgmbs.load(experiment.mechanism), experiment)
-    described = [build_sensors(file, mechanism) for file in experiment.sensor_files()]
-    sensors = [sensor for part, _ in described for sensor in part]
-    inputs = [force for _, part in described for force in part]
-    recordings = read_recordings(experiment)
+    mechanism, recordings, sensors, inputs = _read(experiment)
     free = _free(experiment, mechanism, sensors, inputs)
     _prepare(experiment)
 

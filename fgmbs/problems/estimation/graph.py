@@ -357,8 +357,7 @@ def shared_parts(
     shared = {part.name: part for part in (*sensors, *inputs)}
     for command, own in zip(commands(inputs), recorded, strict=False):
         if own is not None:
-            nothing = lambda leaf: leaf is None
-            shared[command.name] = eqx.tree_at(lambda force: force.recorded, command, own, is_leaf=nothing)
+            shared[command.name] = eqx.tree_at(lambda force: force.recorded, command, own, is_leaf=_is_none)
     return shared
 
 

@@ -92,7 +92,7 @@ def identifiability(
     told = np.flatnonzero(~blind)
     # Rounding of the difference: what a prior told and the data do not is of the size of its last digits.
     data = data[np.ix_(told, told)]
-    unit = np.sqrt(np.maximum(influence[told] ** 2, np.finfo(float).tiny))
+    unit = influence[told]
     values, directions = np.linalg.eigh(data / np.outer(unit, unit)) if told.size else (np.zeros(0), np.zeros((0, 0)))
     largest = float(values[-1]) if values.size else 1.0
     rounding = 1e3 * np.finfo(float).eps * float(np.max(np.abs(np.diag(information)[told]) / unit**2, initial=0.0))

@@ -3,11 +3,11 @@
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from fgmbs.arguments import nearest
 from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -72,7 +72,12 @@ class Identification:
         return dict(zip(self.names, self._values(self.theta).tolist(), strict=True))
 
     def _values(self, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
-        return np.where(self.free.logs, np.exp(np.where(self.free.logs, theta, 0.0)), theta)
+        return np.asarray(self.free.values(jnp.asarray(theta)))
+
+    @property
+    def _deviations(self) -> Float[np.ndarray, " p"]:
+        """Standard deviations of θ."""
+        return np.sqrt(np.maximum(np.diag(self.covariance_theta), 0.0))
 
     @property
     def at_bound(self) -> dict[str, bool]:
@@ -96,7 +101,7 @@ class Identification:
     @property
     def covariance(self) -> Float[np.ndarray, "p p"]:
         """Covariance of the parameters, in the order of `names`, by linearization."""
-        slope = np.where(self.free.logs, np.exp(np.where(self.free.logs, self.theta, 0.0)), 1.0)
+        slope = np.where(self.free.logs, self._values(self.theta), 1.0)
         return slope[:, None] * self.covariance_theta * slope
 
     @property
@@ -107,7 +112,7 @@ class Identification:
     @property
     def correlation(self) -> Float[np.ndarray, "p p"]:
         """Correlations of the parameters; 0 of those at a bound."""
-        std = np.sqrt(np.maximum(np.diag(self.covariance_theta), 0.0))
+        std = self._deviations
         return self.covariance_theta / np.where(np.outer(std, std) > 0, np.outer(std, std), 1.0)
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
@@ -119,7 +124,7 @@ class Identification:
         if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
             raise ArgumentError(f"level: expected a probability between 0 and 1; found {level!r}")
         z = float(special.ndtri(0.5 + level / 2))
-        std = np.sqrt(np.maximum(np.diag(self.covariance_theta), 0.0))
+        std = self._deviations
         low, high = (
             self._values(np.clip(self.theta + side * z * std, self.free.lower, self.free.upper)) for side in (-1, 1)
         )
@@ -128,9 +133,8 @@ class Identification:
     def identifiability(self) -> Identifiability:
         """What the data, without priors, say of the parameters, and which combinations they cannot separate."""
         held = np.asarray(list(self.at_bound.values()), bool)
-        std, value = np.sqrt(np.maximum(np.diag(self.covariance), 0.0)), np.asarray(list(self.parameters.values()))
-        relative = np.where(self.free.logs, np.sqrt(np.maximum(np.diag(self.covariance_theta), 0.0)), 0.0)
-        relative = np.where(~self.free.logs & (value != 0), std / np.abs(np.where(value == 0, 1.0, value)), relative)
+        std, value = self._deviations, np.where(self.free.logs, 1.0, self.theta)
+        relative = std / np.abs(np.where(value == 0, np.inf, value))
         # Of a number that may as well be zero, as a bias, nothing is said by how large it is.
         relative = np.where(~self.free.logs & (np.asarray(self.free.value) == 0), 0.0, relative)
         return identifiability(self.names, self.information, self.wide, self.influence, relative, held)
@@ -183,15 +187,3 @@ class Identification:
         from fgmbs.results.identification import identification_report  # results build on problems
 
         return identification_report(self)
-
-    def place(self, name: str) -> int:
-        """Where a parameter stands in `names`.
-
-        Raises:
-            ArgumentError: There is none of this name.
-        """
-        if name not in self.names:
-            raise ArgumentError(
-                f"parameter: there is no free parameter {name!r}{nearest(name, self.names, 'free parameters')}"
-            )
-        return self.names.index(name)

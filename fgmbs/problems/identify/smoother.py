@@ -1,7 +1,7 @@
 """Joint estimation of states and parameters: one arrow-shaped problem, from loose forces to tight ones."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 import equinox as eqx
@@ -12,19 +12,10 @@ import numpy as np
 from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.errors import Interrupted
 from fgmbs.problems.estimation.posterior import Survey
+from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import (
-    SmoothingState,
-    begun,
-    begun_at,
-    improved,
-    lowered_rounds,
-    resized,
-    surveyed,
-)
+from fgmbs.problems.smooth.rounds import SmoothingState, begun, begun_at, lowered_rounds, surveyed
 
-LOOSER = 1e6, 1e4, 1e2
-"""Spectral densities of the unknown forces, relative to theirs, through which the solution is led."""
 _ENOUGH = 1e-6
 """Decrease of the cost that ends a round: √2 thousandths of a standard deviation."""
 _HELD = 1e-6
@@ -63,11 +54,11 @@ def first_found(problem: SmoothingProblem, tell: Progress) -> tuple[SmoothingPro
     tell("following", 0, np.nan)
     with compiled_ahead(lambda: lowered_rounds(loose, enough=_ENOUGH), loose):
         at = jax.block_until_ready(begun(loose))
-    *_, at = itertools.islice(_rounds(loose, begun_at(loose, at, sizes=False)), _ON_THE_WAY)
+    *_, at = itertools.islice(to_the_end(loose, begun_at(loose, at, sizes=False), enough=_ENOUGH), _ON_THE_WAY)
     problem = with_wide_priors(problem, surveyed(loose, at))
     weight = jnp.asarray(_STILL / float(jnp.max(problem.mechanism.reach)))
     first = along = begun_at(problem, at, sizes=False, held=weight)
-    for round, along in enumerate(itertools.islice(_rounds(problem, first), _ON_THE_WAY)):
+    for round, along in enumerate(itertools.islice(to_the_end(problem, first, enough=_ENOUGH), _ON_THE_WAY)):
         tell("solving along the first motion", round, float(along.look.cost))
     if bool(jnp.all(jnp.isfinite(along.x.globals))):
         at = eqx.tree_at(lambda at: at.x.globals, at, along.x.globals)
@@ -89,21 +80,13 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
         for factor in (*LOOSER, 1.0):
             looser = problem.loosened(factor) if factor != 1.0 else problem
             last = factor == 1.0
-            rounds = _rounds(looser, begun_at(looser, at, sizes=last))
+            rounds = to_the_end(looser, begun_at(looser, at, sizes=last), enough=_ENOUGH)
             for at in rounds if last else itertools.islice(rounds, _ON_THE_WAY):
                 tell("solving" if last else "solving with larger forces", count, float(at.look.cost))
                 count += 1
         return Found(problem, at, surveyed(problem, at))
     except KeyboardInterrupt:
         raise Interrupted("interrupted", Found(problem, at, surveyed(problem, at))) from None
-
-
-def _rounds(problem: SmoothingProblem, at: SmoothingState) -> Iterator[SmoothingState]:
-    while not bool(at.done):
-        at = improved(problem, at, enough=_ENOUGH)
-        if bool(at.resize):
-            at = resized(problem, at, surveyed(problem, at))
-        yield at
 
 
 def with_wide_priors(problem: SmoothingProblem, seen: Survey) -> SmoothingProblem:

@@ -25,6 +25,7 @@ from fgmbs.problems.estimation.unknowns import checked_priors
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.simulation.result import worst
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth, with_others
+from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.lagged import advanced, lagged
 from fgmbs.problems.smooth.other_motions import Compared, Motion, compared
 from fgmbs.problems.smooth.problem import SmoothingProblem
@@ -36,10 +37,8 @@ from fgmbs.problems.smooth.rounds import (
     begun_at,
     concluded,
     followed,
-    improved,
     lowered_rounds,
     modelled,
-    resized,
     surveyed,
 )
 from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
@@ -48,10 +47,6 @@ from fgmbs.sensors.base import AbstractSensor
 from fgmbs.signals.recordings.recording import Recording
 from fgmbs.status import Status
 
-_LOOSER = 1e6, 1e4, 1e2
-"""Spectral densities of unknown forces, relative to theirs, that lead to where a solution is looked for again."""
-_PATIENCE = 8
-"""Rounds of which each gains as much as the last one, within which a solution has to become worth it."""
 _ON_THE_WAY = 5
 """Rounds with larger forces, at most."""
 _POOR = 5.0
@@ -164,7 +159,7 @@ def _solve(
 
         if around or not bool(jnp.all(problem.recording.given)):
             tell("looking for other starts", 0, math.nan)
-            starts = begun(with_others(problem, at.starts).loosened(_LOOSER[0])).starts
+            starts = begun(with_others(problem, at.starts).loosened(LOOSER[0])).starts
             for better in compared(found.best, starts, solved):
                 found = better
     except KeyboardInterrupt:
@@ -186,13 +181,13 @@ def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = mat
         worth: Cost above which a solution is not worth more rounds.
     """
     at = first
-    for at in _to_the_end(problem, first, worth):
+    for at in to_the_end(problem, first, worth=worth):
         yield at
     read = sum(int(np.isfinite(channel.values).sum()) for channel in problem.recording.channels)
     for guess in (_led_by_larger_forces, _by_itself):
         if bool(at.status == Status.converged) and float(at.look.cost) < _POOR * read:
             return
-        *_, again = _to_the_end(problem, begun_at(problem, guess(problem)), worth)
+        *_, again = to_the_end(problem, begun_at(problem, guess(problem)), worth=worth)
         if _rank(again) < _rank(at):
             yield (at := again)
 
@@ -201,23 +196,11 @@ def _rank(at: SmoothingState) -> tuple[bool, float]:
     return not bool(at.status == Status.converged), float(at.look.cost)
 
 
-def _to_the_end(problem: SmoothingProblem, at: SmoothingState, worth: float = math.inf) -> Iterator[SmoothingState]:
-    cost = math.inf
-    while not bool(at.done):
-        at = improved(problem, at)
-        before, cost = cost, float(at.look.cost)
-        if bool(at.resize):
-            at = resized(problem, at, surveyed(problem, at))
-        yield at
-        if before - cost < (cost - worth) / _PATIENCE:
-            return
-
-
 def _led_by_larger_forces(problem: SmoothingProblem) -> SmoothingState:
-    near = begun(problem.loosened(_LOOSER[0]))
-    for factor in _LOOSER:
+    near = begun(problem.loosened(LOOSER[0]))
+    for factor in LOOSER:
         looser = problem.loosened(factor)
-        *_, near = itertools.islice(_to_the_end(looser, begun_at(looser, near, sizes=False)), _ON_THE_WAY)
+        *_, near = itertools.islice(to_the_end(looser, begun_at(looser, near, sizes=False)), _ON_THE_WAY)
     return near
 
 

@@ -1,0 +1,34 @@
+"""The solution of an estimate round by round, between which it can be told of and interrupted."""
+
+import math
+from collections.abc import Iterator
+
+from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.problems.smooth.rounds import SmoothingState, improved, resized, surveyed
+
+LOOSER = 1e6, 1e4, 1e2
+"""Spectral densities of unknown forces, relative to theirs, that lead to where a solution is looked for."""
+_PATIENCE = 8
+"""Rounds of which each gains as much as the last one, within which a solution has to become worth it."""
+
+
+def to_the_end(
+    problem: SmoothingProblem, at: SmoothingState, *, worth: float = math.inf, enough: float = 0.0
+) -> Iterator[SmoothingState]:
+    """What is reached after every round.
+
+    Args:
+        problem: The problem.
+        at: The first guess.
+        worth: Cost above which a solution is not worth more rounds.
+        enough: See `improved`.
+    """
+    cost = math.inf
+    while not bool(at.done):
+        at = improved(problem, at, enough=enough)
+        before, cost = cost, float(at.look.cost)
+        if bool(at.resize):
+            at = resized(problem, at, surveyed(problem, at))
+        yield at
+        if before - cost < (cost - worth) / _PATIENCE:
+            return
