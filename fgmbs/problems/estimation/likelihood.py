@@ -8,15 +8,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.factors.base import Factor
+from fgmbs.factors.transition import transition
 from fgmbs.graph.recordings import JointGraph
 from fgmbs.graph.time_graph import Look, TimeGraph, Unknowns
-from fgmbs.linear import Factorization
+from fgmbs.linear import METHODS, Factorization, LeastSquares
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
 from fgmbs.solvers.levenberg_marquardt import response
 from fgmbs.typing import Scalar
 
 _ROUNDS = 8
 """In which derivatives of an estimate settle: its weights depend on it a little."""
+_KNOWN = 1e30
+"""Information of θ where it is taken as known."""
 
 
 @eqx.filter_custom_jvp
@@ -52,7 +55,9 @@ def _settled_jvp(primals, tangents):
 def evidence(graph: TimeGraph | JointGraph, look: Look, factorization: Factorization) -> Scalar:
     """log ∫ exp(−cost) over all unknowns by Laplace's method, every factor being normalized.
 
-    Exact for a linear graph. Numbers without a prior count with the density 1, robust losses as if they were none.
+    A transition is the density of the step at its end: its norm is |det ∂r/∂x| by that step, of which the acceleration
+    at the end is a part, as in the Onsager–Machlup functional. Exact for a linear graph. Numbers without a prior count
+    with the density 1, robust losses as if they were none.
 
     Args:
         graph: The graph.
@@ -60,18 +65,21 @@ def evidence(graph: TimeGraph | JointGraph, look: Look, factorization: Factoriza
         factorization: Of the system that was seen.
     """
     logs, rows = _normalizations(graph, look)
+    volume, of_transitions = _transition_volume(look.system)
+    logs, rows = logs + volume, rows + of_transitions
     size = sum(leaf.size for leaf in look.system.zeros())
     constant = 0.5 * math.log(2 * math.pi) * (size - rows)
     return logs + constant - look.cost - 0.5 * factorization.log_determinant()
 
 
 def _normalizations(graph: TimeGraph | JointGraph, look: Look) -> tuple[Scalar, Scalar]:
-    """(logarithm of the determinant of the square-root information of all rows, how many there are)."""
+    """(logarithm of the determinant of the square-root information of all rows, how many there are), of all factors but
+    the transition."""
 
     def of(factors, residuals, wanted):
         pairs = zip(factors, residuals, strict=True)
-        found = [_normalization(factor, r) for factor, r in pairs if wanted(factor.scope)]
-        logs, rows = zip((jnp.zeros(()), 0), *found, strict=True)
+        pairs = [(factor, r) for factor, r in pairs if wanted(factor.scope) and factor.residual is not transition]
+        logs, rows = zip((jnp.zeros(()), 0), *(_normalization(factor, r) for factor, r in pairs), strict=True)
         return sum(logs), jnp.asarray(sum(rows), float)
 
     if not look.system.joint:
@@ -97,3 +105,45 @@ def _normalization(factor: Factor, r: Float[Array, "*places rows"]) -> tuple[Sca
     info = jnp.broadcast_to(info if W is None else W * info, r.shape)
     there = info != 0
     return jnp.sum(jnp.log(jnp.abs(jnp.where(there, info, 1.0)))), jnp.sum(there)
+
+
+def _transition_volume(system: LeastSquares) -> tuple[Scalar, Array]:
+    """(Σ log|det ∂r/∂x| of the transitions by the steps at their ends, how many rows they have)."""
+    size = system.step_size
+    ends = system.pair_end[..., :size, :]  # the transition is the first factor between steps
+    there = jnp.any(ends != 0, axis=(-2, -1))
+    logs = jnp.linalg.slogdet(jnp.where(there[..., None, None], ends, jnp.eye(size, dtype=ends.dtype)))[1]
+    return jnp.sum(logs), size * jnp.sum(there).astype(float)
+
+
+def slope_of_volume(graph: TimeGraph | JointGraph, x: Unknowns, system: LeastSquares) -> Float[Array, " p"]:
+    """∂/∂θ of what minus the logarithm of the likelihood of θ has besides the cost of the most likely motion.
+
+    Of the motion that is most likely with θ, −log p(readings | θ) = cost + ½ log det A − Σ log|det ∂r/∂x|, A being the
+    information of the motion and ∂r/∂x that of a transition by the step at its end: how much room there is for motions.
+    Where the most likely motion and θ are found together this is left out, and numbers that many unknown forces act
+    beside are wrong however long the recording is; damping that is seen by unknown forces alone is found to be 0. The
+    motion moves along with θ; weights stay as they are. Exact for a linear graph.
+
+    Args:
+        graph: The graph.
+        x: Where the cost is least.
+        system: What was seen there.
+    """
+    zero, p = graph.zeros(x), x.globals.shape[0]
+    known, A = _with_known_globals(system, zero), system.information()
+
+    def following(theta):
+        pull, _ = A.matvec(zero.steps, theta)
+        return Unknowns(known.solve(-pull, jnp.zeros_like(theta))[0], theta)
+
+    def volume(delta):
+        system = graph.look(graph.moved(x, delta)).system
+        return 0.5 * _with_known_globals(system, zero).log_determinant() - _transition_volume(system)[0]
+
+    _, along = jax.linearize(volume, zero)
+    return jax.lax.map(lambda theta: along(following(theta)), jnp.eye(p, dtype=x.globals.dtype))
+
+
+def _with_known_globals(system: LeastSquares, zero: Unknowns) -> Factorization:
+    return METHODS["sqrt"](system, zero.steps, jnp.full_like(zero.globals, _KNOWN))

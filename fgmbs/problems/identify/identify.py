@@ -133,7 +133,7 @@ def _identification(
     found: Found, given: SmoothingProblem, recordings: Sequence[Recording], notes: Sequence[str], method: str
 ) -> Identification:
     problem, at, seen = found.problem, found.at, found.survey
-    motion = smoothed_motion(problem, concluded(problem, at, seen), notes)
+    motion = smoothed_motion(problem, concluded(problem, at, seen), (*notes, *found.notes))
     return Identification(
         mechanism=motion.mechanism,
         sensors=_with_values(motion.sensors, motion.unknowns),

@@ -14,7 +14,16 @@ from fgmbs.errors import Interrupted
 from fgmbs.problems.estimation.posterior import Survey
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import SmoothingState, begun, begun_at, lowered_rounds, surveyed
+from fgmbs.problems.smooth.rounds import (
+    SmoothingState,
+    begun,
+    begun_at,
+    lowered_rounds,
+    resumed,
+    surveyed,
+    volume_slope,
+)
+from fgmbs.status import Status
 
 _ENOUGH = 1e-6
 """Decrease of the cost that ends a round: √2 thousandths of a standard deviation."""
@@ -29,6 +38,14 @@ _STILL = 1e8
 """Weight of what holds the motion while parameters are looked for along it, times the reach of the mechanism."""
 _ON_THE_WAY = 4
 """Rounds with looser forces, at most."""
+_CORRECTIONS = 20
+"""Times that θ is corrected by what the most likely motion leaves out, at most …"""
+_CORRECTED = 0.01
+"""… and the correction still to come, in standard deviations, that is not worth another."""
+_TOGETHER = "parameters are those that are most likely together with the motion, not by themselves"
+_LEAN = 30.0
+"""Standard deviation of the priors that lean θ towards its correction, in units of its own: they hold it by as much as
+the square of that is large."""
 
 Progress: TypeAlias = Callable[[str, int, float], None]
 
@@ -40,6 +57,7 @@ class Found(eqx.Module):
     """With the wide priors that parameters without one were given."""
     at: SmoothingState
     survey: Survey
+    notes: tuple[str, ...] = ()
 
 
 def first_found(problem: SmoothingProblem, tell: Progress) -> tuple[SmoothingProblem, SmoothingState]:
@@ -66,10 +84,11 @@ def first_found(problem: SmoothingProblem, tell: Progress) -> tuple[SmoothingPro
 
 
 def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
-    """The parameters and the motion that are most likely together.
+    """The most likely parameters, and the motion that is most likely with them.
 
     From a first motion and first parameters, while the forces become smaller step by step to their own size, which is
-    found from the data where it is not given.
+    found from the data where it is not given, to those that are most likely together; from there to the parameters that
+    are most likely by themselves, over all motions.
 
     Raises:
         Interrupted: Ctrl-C; `result` is what was reached.
@@ -84,9 +103,59 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
             for at in rounds if last else itertools.islice(rounds, _ON_THE_WAY):
                 tell("solving" if last else "solving with larger forces", count, float(at.look.cost))
                 count += 1
-        return Found(problem, at, surveyed(problem, at))
+        return _corrected(problem, at, tell)
     except KeyboardInterrupt:
         raise Interrupted("interrupted", Found(problem, at, surveyed(problem, at))) from None
+
+
+def _corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> Found:
+    """From the parameters that are most likely together with the motion to those that are most likely by themselves.
+
+    The cost gets the slope of what it lacks, see `slope_of_volume`, as priors that lean, and is minimized again, until
+    that slope is the one with which it was minimized. Where the data say nothing, nothing is corrected.
+    """
+    p = problem.free.size
+    if p == 0 or at.status != Status.converged:
+        return Found(problem, at, surveyed(problem, at))
+    leaning, moved, since = np.zeros(p), np.zeros(p), at.iterations
+    for count in range(_CORRECTIONS):
+        at, slope = volume_slope(problem, at, since)
+        seen = surveyed(problem, at)
+        covariance = _covariance(np.asarray(seen.information))
+        std = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
+        lacking = np.asarray(slope) - covariance @ np.asarray(slope) / np.asarray(problem.free.sigma) ** 2
+        if not np.all(np.isfinite(lacking)):
+            return Found(problem, at, seen, (_TOGETHER,))
+        held = np.asarray((at.x.globals <= problem.free.lower) | (at.x.globals >= problem.free.upper))
+        left = np.abs(np.where(held, 0.0, covariance @ np.where(held, 0.0, lacking - leaning))) / std
+        if np.max(left) < _CORRECTED:
+            return Found(problem, at, seen)
+        # Corrections that go to and fro meet halfway.
+        fro = count > 1 and float((covariance @ (lacking - leaning)) @ (moved / std**2)) > 0
+        leaning = (lacking + leaning) / 2 if fro else lacking
+        before, since = at, at.iterations
+        leaned = _leaning(problem, at, std, leaning)
+        for at in to_the_end(leaned, resumed(before), enough=_ENOUGH):  # noqa: B007
+            tell("allowing for all motions", count, float(before.look.cost))
+        if at.status != Status.converged:
+            return Found(problem, before, seen, (_TOGETHER,))
+        moved = np.asarray(at.x.globals - before.x.globals)
+    at, _ = volume_slope(problem, at, since)
+    moving = f"θ still moved by {np.max(left):.2g} standard deviations when its likelihood was allowed for"
+    return Found(problem, at, surveyed(problem, at), (moving,))
+
+
+def _covariance(information: np.ndarray) -> np.ndarray:
+    unit = 1 / np.sqrt(np.maximum(np.diag(information), np.finfo(float).tiny))
+    return unit[:, None] * np.linalg.pinv(unit[:, None] * information * unit, rcond=1e-15, hermitian=True) * unit
+
+
+def _leaning(problem: SmoothingProblem, at: SmoothingState, std: np.ndarray, slope: np.ndarray) -> SmoothingProblem:
+    """The problem with priors that have this slope more than its own at θ, and hardly more curvature."""
+    free, theta = problem.free, np.asarray(at.x.globals)
+    sigma = np.minimum(np.asarray(free.sigma), _LEAN * std)
+    value = theta - sigma**2 * ((theta - np.asarray(free.value)) / np.asarray(free.sigma) ** 2 + slope)
+    return eqx.tree_at(lambda p: (p.free.value, p.free.sigma), problem, (jnp.asarray(value), jnp.asarray(sigma)))
 
 
 def with_wide_priors(problem: SmoothingProblem, seen: Survey) -> SmoothingProblem:

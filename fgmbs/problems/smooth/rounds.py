@@ -17,7 +17,7 @@ from fgmbs.inputs import Disturbance, WhiteNoise, augmented
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.first_state import Stage, Starts, best_start
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
-from fgmbs.problems.estimation.likelihood import settled
+from fgmbs.problems.estimation.likelihood import settled, slope_of_volume
 from fgmbs.problems.estimation.noise_sizes import SizeSearch, slope
 from fgmbs.problems.estimation.posterior import Derived, FactorRows, Survey, derived, survey, totals
 from fgmbs.problems.estimation.score_tests import Scores, scores
@@ -268,6 +268,32 @@ def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
     model, data = _model_and_data(problem, at)
     graph = model.graph(at.x, data)
     return survey(graph, at.x, graph.look(at.x) if at.look is None else at.look)
+
+
+@eqx.filter_jit
+def volume_slope(
+    problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""]
+) -> tuple[SmoothingState, Float[Array, " p"]]:
+    """(the estimate as the problem sees it, what the likelihood of θ has besides its cost; see `slope_of_volume`).
+
+    Args:
+        problem: The problem.
+        at: Its estimate, or that of the problem with other priors.
+        since: The number of the first iteration with other priors; it and those after it are told to cost what the end
+            does.
+    """
+    model, data = _model_and_data(problem, at)
+    graph = model.graph(at.x, data)
+    look = graph.look(at.x)
+    k = jnp.arange(at.history.shape[0])
+    history = jnp.where((k >= since) & (k < at.iterations), look.cost, at.history)
+    return eqx.tree_at(lambda at: (at.look, at.history), at, (look, history)), slope_of_volume(graph, at.x, look.system)
+
+
+def resumed(at: SmoothingState) -> SmoothingState:
+    """An estimate that goes on from where it ended, its sizes of noise staying as they are."""
+    where = lambda at: (at.status, at.rounds, at.weighed)
+    return eqx.tree_at(where, at, (Status.running, jnp.zeros_like(at.rounds), at.x.globals))
 
 
 @eqx.filter_jit

@@ -1,0 +1,128 @@
+"""Parameters that are the most likely ones by themselves, over all motions: against a Kalman filter."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.linalg import expm
+from scipy.optimize import minimize_scalar
+
+import fgmbs
+from fgmbs.inputs import Disturbance
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.sensors import Encoder
+
+INERTIA, STIFFNESS, VISCOUS, POWER, DT, COUNT = 0.2, 2.0, 0.05, 0.02, 0.01, 600
+AT_FIRST = 100.0
+"""Standard deviation of the first position and velocity."""
+
+
+class Oscillator(AbstractMechanism):
+    """A mass on a spring with a damper: linear."""
+
+    viscous: jax.Array = eqx.field(converter=lambda x: jnp.asarray(x, dtype=float), default=VISCOUS)
+
+    @property
+    def coordinate_names(self):
+        return ("theta",)
+
+    @property
+    def constraint_names(self):
+        return ()
+
+    @property
+    def reference(self):
+        return jnp.zeros(1)
+
+    def evaluated(self):
+        return self
+
+    def constraints(self, q, t):
+        return q[:0]
+
+    def mass_matrix(self, q):
+        return jnp.full((1, 1), INERTIA)
+
+    def potential(self, q):
+        return 0.5 * STIFFNESS * q[0] ** 2
+
+    def forces(self, q, dq, t):
+        return -self.viscous * dq - STIFFNESS * q
+
+
+def exact_step(viscous):
+    """Transition matrix and covariance of a time step of the oscillator under white torque. [Van Loan 1978]"""
+    A = np.array([[0.0, 1.0], [-STIFFNESS / INERTIA, -viscous / INERTIA]])
+    white = np.diag([0.0, 2 * POWER / INERTIA])
+    both = expm(np.block([[-A, white], [np.zeros((2, 2)), A.T]]) * DT)
+    F = both[2:, 2:].T
+    return F, F @ both[:2, 2:]
+
+
+def simulated(sigma, seed):
+    rng = np.random.default_rng(seed)
+    F, Q = exact_step(VISCOUS)
+    L, x, positions = np.linalg.cholesky(Q), np.array([0.3, 0.0]), []
+    for _ in range(COUNT):
+        positions.append(x[0])
+        x = F @ x + L @ rng.normal(size=2)
+    return np.array(positions) + sigma * rng.normal(size=COUNT)
+
+
+def minus_log_likelihood(viscous, sigma, y):
+    """By a Kalman filter."""
+    F, Q = exact_step(viscous)
+    mean, cov, total = np.zeros(2), np.diag([AT_FIRST**2] * 2), 0.5 * len(y) * np.log(2 * np.pi)
+    for reading in y:
+        S, error = cov[0, 0] + sigma**2, reading - mean[0]
+        total += 0.5 * (np.log(S) + error**2 / S)
+        gain = cov[:, 0] / S
+        mean, cov = F @ (mean + gain * error), F @ (cov - np.outer(gain, cov[0])) @ F.T + Q
+    return total
+
+
+@pytest.fixture(scope="module")
+def sensors():
+    return [Encoder("theta", of="theta", sigma=0.02)]
+
+
+def recording(sigma=0.02, seed=1):
+    y = simulated(sigma, seed)
+    return y, fgmbs.Recording.of(DT * np.arange(COUNT), {"theta": y})
+
+
+START = {"start": {"theta": 0.0}, "start_sigma": (AT_FIRST, AT_FIRST)}
+
+
+def test_the_likelihood_is_that_of_a_kalman_filter_however_large_the_damping(sensors):
+    y, read = recording()
+    for viscous in (0.0, 0.3, 1.0):
+        est = fgmbs.smooth(Oscillator(viscous), read, sensors, [Disturbance(POWER)], **START)
+        assert float(est.log_likelihood) == pytest.approx(-minus_log_likelihood(viscous, 0.02, y), abs=1e-4)
+
+
+def identified(read, sensors):
+    return fgmbs.identify(Oscillator(), read, sensors, [Disturbance(POWER)], free={"viscous": (-5.0, 5.0)}, **START)
+
+
+def test_damping_under_unknown_forces_is_the_most_likely_one_by_itself(sensors):
+    """Together with the motion it would be 0, whatever it is."""
+    y, read = recording()
+    fit = identified(read, sensors)
+    likeliest = minimize_scalar(lambda viscous: minus_log_likelihood(viscous, 0.02, y), bracket=(0.0, 0.2)).x
+    assert abs(likeliest) > 0.2 * fit.std["viscous"]  # 0 is another answer
+    assert fit.parameters["viscous"] == pytest.approx(likeliest, abs=0.01 * fit.std["viscous"])
+    width = np.log(fit.std["viscous"] / fit.wide[0])  # its prior is integrated over
+    assert fit.log_likelihood == pytest.approx(width - minus_log_likelihood(likeliest, 0.02, y), abs=0.05)
+    curvature = sum(minus_log_likelihood(likeliest + step, 0.02, y) * w for step, w in ((-0.01, 1), (0, -2), (0.01, 1)))
+    assert fit.std["viscous"] == pytest.approx(0.01 / np.sqrt(curvature), rel=0.05)
+    assert fit.cost_history.size == fit.iterations
+
+
+@pytest.mark.slow
+def test_intervals_of_damping_hold_it(sensors):
+    fits = [identified(recording(seed=seed)[1], sensors) for seed in range(60)]
+    z = np.array([(fit.parameters["viscous"] - VISCOUS) / fit.std["viscous"] for fit in fits])
+    assert np.mean(np.abs(z) < 1.96) > 0.87
+    assert abs(np.mean(z)) < 0.6  # of so short a motion; together with the motion it would be -1.5
