@@ -1,6 +1,6 @@
 """How often intervals of identified parameters hold the truth: fits of simulated recordings over many seeds.
 
-    python experiments/identification_coverage.py [--seeds 200] [--only four-bar] [--out results/identification_coverage.nc]
+    python experiments/identification_coverage.py [--seeds 200] [--only four-bar] [--out results/coverage.nc]
 
 White torques on the motors that no estimate knows of move the mechanisms beside the commands; their size is found from
 the data where a rig says so, else it is given. Of errors e with the covariance C that the fit tells, eᵀ C⁻¹ e is a χ²
@@ -102,7 +102,7 @@ def recorded(rig: Rig, mechanism: AbstractMechanism, seed: int) -> fgmbs.Recordi
     return fgmbs.Recording.of(t[::FINER], {**every, **torques}, source=f"seed {seed}")
 
 
-def main(seeds: int = 200, only: str = "", out: Path = Path("results/identification_coverage.nc")) -> None:
+def main(seeds: int = 200, only: str = "", out: Path = Path("results/coverage.nc")) -> None:
     fgmbs.cache()
     print(
         "| rig | fits | in the 95 % interval | eᵀC⁻¹e, mean | expected | p | bias in σ, worst | iterations | s a fit |"

@@ -50,10 +50,10 @@ def identify(
     """Parameters of a mechanism, of its sensors and of the forces on it, from recordings, with their uncertainty.
 
     The motion of all recordings and the parameters θ are found together, as the most likely ones (Marklund 2025): one
-    least-squares problem in which steps are eliminated one after the other and θ last. Unknown forces are the noise of
-    the dynamics; they are weighed by the mass matrix at the solution, not within it, so that no mass shrinks to make
-    forces likely. The solution is led from forces a million times as large, under which the sensors alone decide, to
-    their own size.
+    least-squares problem in which steps are eliminated one after the other and θ last; then θ as the most likely ones
+    by themselves, over all motions, see `slope_of_volume`. Unknown forces are the noise of the dynamics; they are
+    weighed by the mass matrix at the solution, not within it, so that no mass shrinks to make forces likely. The
+    solution is led from forces a million times as large, under which the sensors alone decide, to their own size.
 
     Args:
         mechanism: The mechanism with first values of its parameters.
