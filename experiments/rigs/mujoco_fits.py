@@ -1,5 +1,8 @@
 """The same fits by `mujoco.sysid`, the toolbox for identification that comes with MuJoCo."""
 
+import contextlib
+import io
+import re
 import time
 from collections.abc import Callable
 
@@ -44,7 +47,7 @@ def by_mujoco(
     control = sysid.TimeSeries.from_control_names(grid, commands, model)
     first, _, _ = bounds = tuple(np.array(list(start.values()), float).T)
     state = sysid.create_initial_state(model, first[:nq], first[nq:])
-    sequences = sysid.ModelSequences("rig", spec, "recording", state, control, measured, allow_missing_sensors=True)
+    sequences = sysid.ModelSequences("rig", spec, "recording", state, control, measured)
     parameters = sysid.ParameterDict()
     for name, (value, lower, upper) in free.items():
         parameters.add(sysid.Parameter(name, value, lower, upper))
@@ -73,7 +76,10 @@ def by_mujoco(
         sensor_weights=np.linalg.norm(seen, axis=0) / np.sqrt(2) / readings.sigma,
         n_threads=1,
     )
-    found, told = sysid.optimize(parameters, residual, verbose=False, **options)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):  # its solver cannot be made silent, and says nowhere else how it ended
+        found, told = sysid.optimize(parameters, residual, verbose=False, **options)
+    status = re.search(r"Terminated after \d+ iterations: (.*?)\.? y:", said.getvalue())
     left, _, _ = residual(told.x, found)
     covariance, _ = sysid.calculate_intervals(left, told.jac)
     std = np.sqrt(np.maximum(np.diag(covariance), 0.0))
@@ -81,4 +87,4 @@ def by_mujoco(
     rms = np.sqrt(np.mean(errors**2, axis=0))
     values = {name: float(found[name].value[0]) for name in names}
     spread = dict(zip(names, std.tolist(), strict=False))
-    return Fit(values, spread, rms, time.perf_counter() - begun, 0.0, count, "")
+    return Fit(values, spread, rms, time.perf_counter() - begun, 0.0, count, status[1] if status else "unknown")

@@ -22,6 +22,7 @@ FURUTA = f"""<mujoco>
     </body>
   </body></worldbody>
   <actuator><general name="motor" joint="arm"/></actuator>
+  <sensor><jointpos joint="arm" name="arm"/><jointpos joint="pendulum" name="pendulum"/></sensor>
 </mujoco>"""
 
 
@@ -64,6 +65,7 @@ IBM = f"""<mujoco>
       <inertial pos="{COG} 0 0" mass="0.1" diaginertia="1e-4 1e-4 1e-4"/>
     </body>
   </body></worldbody>
+  <sensor><jointpos joint="theta" name="theta"/><jointpos joint="phi" name="phi"/></sensor>
 </mujoco>"""
 _THINNEST = 1e-8
 """Inertia about a centre of mass that MuJoCo is given at least [kg·m²]."""
