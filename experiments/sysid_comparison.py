@@ -1,5 +1,6 @@
 """fgmbs.identify beside mujoco.sysid and SciPy's least squares, on the same recordings of real rigs.
 
+    pip install "mujoco[sysid]"
     python experiments/sysid_comparison.py [--rigs furuta] [--starts 5] [--out results/sysid.nc]
 
 All tools look for the same numbers, from the same first values and within the same bounds, in the same readings with
