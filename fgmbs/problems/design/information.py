@@ -11,15 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from fgmbs.problems.design.slopes import run_with_slopes
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
-from fgmbs.problems.identify.rollout import (
-    free_run,
-    free_run_with_slopes,
-    known_forces,
-    sensor_residuals,
-    sensor_rows,
-)
+from fgmbs.problems.identify.rollout import free_run, known_forces, sensor_residuals, sensor_rows
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
@@ -98,15 +93,15 @@ def look(design: DesignProblem, c: Float[Array, " size"], theta: Float[Array, " 
         return begun, begun
 
     E, begun = jax.jacfwd(begin, has_aux=True)(jnp.zeros(local + p, x.dtype))
-    run, along = free_run_with_slopes(model, theta, begun, E, data)
-    rows = sensor_rows(model.at(theta), run.steps, data)
-    _, push = jax.linearize(lambda steps, theta: sensor_residuals(model.at(theta), steps, rows), run.steps, theta)
+    steps, along, status = run_with_slopes(model, theta, begun, E, data)
+    rows = sensor_rows(model.at(theta), steps, data)
+    _, push = jax.linearize(lambda steps, theta: sensor_residuals(model.at(theta), steps, rows), steps, theta)
     by_theta = jnp.concatenate([jnp.zeros((local, p)), jnp.eye(p)]).astype(x.dtype)
     J = jnp.concatenate([slope.reshape(-1, local + p) for slope in jax.vmap(push, (2, 0), -1)(along, by_theta)])
     known = jnp.concatenate([1 / design.problem.recording.start_sigma[:local], 1 / design.problem.free.sigma])
     whole = J.T @ J + jnp.diag(known**2)
-    ran = jnp.all(run.status == Status.converged)
-    return Look(_log_det(whole, design.wanted), whole, _ratios(design, c, run.steps), run.steps, ran)
+    ran = jnp.all(status == Status.converged)
+    return Look(_log_det(whole, design.wanted), whole, _ratios(design, c, steps), steps, ran)
 
 
 def ratios(design: DesignProblem, c: Float[Array, " size"], theta: Float[Array, " p"]) -> Float[Array, " points"]:

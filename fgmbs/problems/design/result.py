@@ -67,6 +67,8 @@ class ExcitationDesign:
     log_det: float
     """Logarithm of the determinant of the information of the wanted numbers; mean over all scenarios."""
     random_log_det: Float[np.ndarray, " random"]
+    random_recordings: tuple[Recording, ...]
+    """The random signals as samples."""
     margins: tuple[Margin, ...]
     t: Float[np.ndarray, " steps"]
     """Times of the motion that is foretold [s]."""
@@ -99,7 +101,11 @@ class ExcitationDesign:
     @property
     def std_before(self) -> dict[str, float]:
         """The same under the best random signal."""
-        return self._std(self.random_information[0])
+        return self.random_std(0)
+
+    def random_std(self, signal: int) -> dict[str, float]:
+        """The same under a random signal, the one that tells the most being 0."""
+        return self._std(self.random_information[signal])
 
     def _worst(self, std: Mapping[str, float]) -> float:
         return max(
@@ -114,7 +120,7 @@ class ExcitationDesign:
     @property
     def random_worst(self) -> Float[np.ndarray, " random"]:
         """The same under each random signal."""
-        return np.asarray([self._worst(self._std(one)) for one in self.random_information])
+        return np.asarray([self._worst(self.random_std(k)) for k in range(len(self.random_information))])
 
     @property
     def held(self) -> bool:

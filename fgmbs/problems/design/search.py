@@ -21,9 +21,9 @@ _RATE = 0.1
 """First rate of Adam, relative to the coefficients that the search begins with; it falls to zero."""
 _ROUNDS = 6
 """Rounds, after each of which the multipliers follow."""
-_WEIGHT = 100.0
+_WEIGHT = 1000.0
 """Weight of what is beyond limits in the first round, beside log det by parameter …"""
-_HEAVIER = 2.0
+_HEAVIER = 3.0
 """… and how it grows from round to round."""
 _SIZES = 28
 """Sizes of a signal that are compared, down to …"""
@@ -55,13 +55,16 @@ def random_signals(design: DesignProblem, count: int, seed: int) -> Found:
     return best_first(looked(design, within_limits(design, c)))
 
 
-def improved(design: DesignProblem, c: Float[np.ndarray, "signals size"], iterations: int, tell: Progress) -> Found:
+def improved(
+    design: DesignProblem, c: Float[np.ndarray, "signals size"], iterations: int, room: int, tell: Progress
+) -> Found:
     """Signals improved from these by Adam, as large as the limits allow, the best first.
 
     Args:
         design: The problem.
         c: Where the search begins, each for itself.
         iterations: Of Adam, in all.
+        room: How many signals are compared at once, no fewer than there are.
         tell: Called with (what is done, round, best log det).
     """
     each = max(1, iterations // _ROUNDS)
@@ -72,7 +75,10 @@ def improved(design: DesignProblem, c: Float[np.ndarray, "signals size"], iterat
     for round in range(_ROUNDS):
         way = _descended(design, way, unit, jnp.asarray(_WEIGHT * _HEAVIER**round), each)
         tell("improving signals", round + 1, float(jnp.max(way.log_det)))
-    return best_first(looked(design, within_limits(design, way.c)))
+    # In the room of all, for which programs are there.
+    last = np.resize(np.asarray(way.c), (room, c.shape[1]))
+    found = looked(design, within_limits(design, last))
+    return best_first(jax.tree.map(lambda leaf: leaf[: c.shape[0]], found))
 
 
 def best_first(found: Found) -> Found:
@@ -100,7 +106,7 @@ def _looked(design: DesignProblem, c):
         reach = jnp.where(jnp.all(looks.ran), jnp.max(looks.ratios), jnp.inf)
         return jax.tree.map(lambda leaf: leaf[0], looks), jnp.mean(log_det), reach
 
-    return jax.vmap(of_one)(c)
+    return jax.lax.map(of_one, c)
 
 
 def within_limits(design: DesignProblem, c: Float[Array, "signals size"]) -> Float[np.ndarray, "signals size"]:
@@ -139,7 +145,7 @@ def _largest(design: DesignProblem, c):
 def _reach(design: DesignProblem, c):
     """Largest ratio to any limit, under every θ."""
     of_one = lambda c: jnp.max(jax.vmap(lambda theta: jnp.max(ratios(design, c, theta)))(design.thetas))
-    return jax.vmap(of_one)(c)
+    return jax.lax.map(of_one, c)
 
 
 class _Way(NamedTuple):
@@ -167,8 +173,7 @@ def _descended(design: DesignProblem, way: _Way, unit, weight: Scalar, iteration
         value = -jnp.mean(looks.log_det) / wanted + jnp.mean(held**2) / (2 * weight)
         return value, (held, jnp.mean(looks.log_det))
 
-    # Forward mode: of few coefficients it is no slower than reverse mode, and compiled in a third of the time.
-    slope = jax.vmap(jax.jacfwd(loss, has_aux=True))
+    slope = jax.vmap(jax.grad(loss, has_aux=True))
 
     def advance(way: _Way, _):
         gradient, (held, log_det) = slope(way.c, multipliers)
