@@ -112,7 +112,7 @@ def draw(design: fgmbs.ExcitationDesign, median: fgmbs.Recording, path: Path) ->
             axes.axhline(limit, color="black", linestyle=":", linewidth=1)
         axes.set(ylabel=label)
         axes.margins(x=0)
-    over_time[0].legend(loc="upper right")
+    over_time[0].legend(loc="lower right", ncols=2)
     over_time[-1].set(xlabel="time [s]")
     worst = 100 * np.sort(design.random_worst)
     last.plot(worst, np.arange(1, len(worst) + 1) / len(worst), "o-", color=COLOURS[1], label="random signals")

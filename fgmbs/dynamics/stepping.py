@@ -123,7 +123,7 @@ class Stepper(eqx.Module):
             start = start._replace(ddq=self.motion(start.q, start.dq, t - dt, known.at(0))[0])
         return _solved(self, start, guess, t, dt, known)
 
-    def missed(self, start: State, end: State, t: Scalar, dt: Scalar, known: Known) -> Float[Array, " 2*nv"]:
+    def missed(self, start: State, end: State, t: Scalar, dt: Scalar, known: Known) -> Float[Array, " twice_nv"]:
         """What an interval misses: the rule along the constraints, and the constraints at its end.
 
         Of a step that `step` found it is zero, and the derivatives of that are those of its derivatives, of any order,

@@ -72,7 +72,7 @@ class Look(NamedTuple):
 
     log_det: Scalar
     """Logarithm of the determinant of the information of the wanted numbers, all others being found, too."""
-    whole: Float[Array, "local+p local+p"]
+    whole: Float[Array, "size size"]
     """Information of the first state and of θ, priors included."""
     ratios: Float[Array, " points"]
     """See `ratios`."""

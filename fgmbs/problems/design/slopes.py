@@ -80,7 +80,7 @@ def _summed(A: Float[Array, "intervals nx nx"], b: Float[Array, "intervals nx *c
     return jnp.concatenate([first[None], rest])
 
 
-def _beside(model: EstimationModel, x: Float[Array, " nx"], y: Float[Array, " 2*nv"]) -> State:
+def _beside(model: EstimationModel, x: Float[Array, " nx"], y: Float[Array, " twice_nv"]) -> State:
     """The state at a distance of local coordinates and velocities."""
     v, w = jnp.split(y, 2)
     n = model.mechanism.n
