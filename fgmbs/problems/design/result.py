@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy import special
@@ -88,9 +89,9 @@ class ExcitationDesign:
 
     def _std(self, information: Float[np.ndarray, "p p"]) -> dict[str, float]:
         unit = 1 / np.sqrt(np.diag(information))
-        # NaN where some combination is not told at all.
-        covariance = unit[:, None] * np.linalg.pinv(unit[:, None] * information * unit, hermitian=True) * unit
-        sigma = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        scaled = unit[:, None] * information * unit
+        covariance = unit[:, None] * np.linalg.pinv(scaled, rcond=1e-15, hermitian=True) * unit
+        sigma = jnp.asarray(np.sqrt(np.maximum(np.diag(covariance), 0.0)))
         return dict(zip(self.names, np.asarray(self.free.deviations(self.free.value, sigma)).tolist(), strict=True))
 
     @property

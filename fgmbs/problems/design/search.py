@@ -52,7 +52,7 @@ class Found(NamedTuple):
 def random_signals(design: DesignProblem, count: int, seed: int) -> Found:
     """Signals of normal coefficients, as large as the limits allow, from the one that tells the most on."""
     c = jax.random.normal(jax.random.key(seed), (count, design.size), design.terms.dtype)
-    return best_first(looked(design, within_limits(design, c)))
+    return best_first(looked(design, within_limits(design, np.asarray(c))))
 
 
 def improved(
@@ -92,7 +92,7 @@ def joined(one: Found, other: Found) -> Found:
     return best_first(jax.tree.map(lambda *leaves: np.concatenate(leaves), one, other))
 
 
-def looked(design: DesignProblem, c: Float[Array, "signals size"]) -> Found:
+def looked(design: DesignProblem, c: Float[np.ndarray, "signals size"]) -> Found:
     """What signals tell."""
     looks, log_det, reach = jax.tree.map(np.asarray, _looked(design, jnp.asarray(c)))
     return Found(np.asarray(c), log_det, reach, looks)
@@ -109,10 +109,9 @@ def _looked(design: DesignProblem, c):
     return jax.lax.map(of_one, c)
 
 
-def within_limits(design: DesignProblem, c: Float[Array, "signals size"]) -> Float[np.ndarray, "signals size"]:
+def within_limits(design: DesignProblem, c: Float[np.ndarray, "signals size"]) -> Float[np.ndarray, "signals size"]:
     """The signals, each of the largest size at which all limits are kept; where there is none, of that which is beyond
     them by the least."""
-    c = np.asarray(c)
     largest = np.asarray(_largest(design, jnp.asarray(c)))
     sizes = np.geomspace(1.0, _SMALLEST, _SIZES)
     scaled = (largest[:, None] * sizes)[..., None] * c[:, None]

@@ -133,7 +133,7 @@ def test_series_is_the_sum_it_says():
             dict(coordinate_limits={"angle": (0.5, 1.0)}),
             "expected limits that hold at the start, where it is 0; found 0.5",
         ),
-        (dict(velocity_limits={"angle": (1, 2, 3)}), "expected a positive number or a pair of limits"),
+        (dict(velocity_limits={"angle": -2.0}), "below the upper one, or a positive number; found -2.0"),
         (dict(wanted=["viscos"]), "wanted: expected names of free numbers; found 'viscos'; did you mean 'viscous'"),
         (dict(free=["viscos"]), "free: there is no number 'viscos'; did you mean 'viscous'"),
         (dict(free=["motor.delay"]), "free: expected of commands their gain, .*; found 'motor.delay'"),
