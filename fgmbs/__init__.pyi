@@ -15,6 +15,8 @@ from .mechanisms.base import AbstractMechanism
 from .mechanisms.friction import Friction
 from .mechanisms.motor import Motor
 from .mechanisms.planar.mechanism import PlanarMechanism
+from .problems.design.excitation import design_excitation
+from .problems.design.result import ExcitationDesign
 from .problems.driven.driven_motion import DrivenMotion
 from .problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dynamics
 from .problems.driven.inverse_dynamics import inverse_dynamics, prepare_inverse_dynamics
@@ -49,6 +51,7 @@ __all__ = [
     "AssemblyError",
     "DescriptionError",
     "DrivenMotion",
+    "ExcitationDesign",
     "Factor",
     "FgmbsError",
     "FixedLagSmoother",
@@ -74,6 +77,7 @@ __all__ = [
     "acceleration",
     "assemble",
     "cache",
+    "design_excitation",
     "energy",
     "finish",
     "free_run",

@@ -123,6 +123,22 @@ class Stepper(eqx.Module):
             start = start._replace(ddq=self.motion(start.q, start.dq, t - dt, known.at(0))[0])
         return _solved(self, start, guess, t, dt, known)
 
+    def missed(self, start: State, end: State, t: Scalar, dt: Scalar, known: Known) -> Float[Array, " twice_nv"]:
+        """What an interval misses: the rule along the constraints, and the constraints at its end.
+
+        Of a step that `step` found it is zero, and the derivatives of that are those of its derivatives, of any order,
+        without the search.
+
+        Args:
+            start: State at the start of the interval …
+            end: … and at its end.
+            t: Time of the end [s].
+            dt: Length [s].
+            known: At all points of the interval.
+        """
+        begun = self.start(start.q, start.dq, t - dt, known.at(0))
+        return _missed(self, begun, end, jnp.zeros(2 * end.dq.shape[0], end.q.dtype), t, dt, known)
+
 
 class _Point(NamedTuple):
     """A closed position with velocities that the constraints allow."""

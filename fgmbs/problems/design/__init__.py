@@ -1,0 +1,1 @@
+"""Experiment design: the motion that tells the most of parameters."""
