@@ -15,6 +15,7 @@ from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_sensors
 from fgmbs.problems.identify.free import FreeNumbers, Parts, freed_by_name
 from fgmbs.problems.identify.prediction import Solver, predict_best, prepare_prediction
+from fgmbs.problems.identify.realizable import limited
 from fgmbs.problems.identify.result import Identification
 from fgmbs.problems.identify.smoother import Found, Progress, first_found, found_by_smoother
 from fgmbs.problems.simulation.arguments import Integrator
@@ -93,6 +94,7 @@ def identify(
     parts = freed_by_name(Parts(mechanism, sensors, inputs), free)
     options = dict(dt=dt, start=start, start_velocities=start_velocities, start_sigma=start_sigma)
     problem = prepare_smooth(parts.mechanism, recordings, parts.sensors, parts.inputs, **options, integrator=integrator)
+    problem = limited(problem)
     several = checked_recordings(recordings)
     _checked_number(problem)
     notes = tuple(f"{one.source}: {note}" for one in several for note in one.notes)

@@ -20,7 +20,7 @@ from fgmbs.arguments import choice, finite_number
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.priors import difference
-from fgmbs.graph.time_graph import Look, Rows, Unknowns, reweighted
+from fgmbs.graph.time_graph import Look, Rows, Unknowns, margins, reweighted
 from fgmbs.linear import METHODS, LeastSquares, factorize_matrix
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
@@ -144,6 +144,10 @@ class PredictionProblem(eqx.Module):
             return jax.vmap(lambda *one: _moved(model.at(theta), *one))(x, delta, segments.data.times[:, 0])
 
         return Unknowns(self.each(of_one, x.steps, delta.steps), theta)
+
+    def margins(self, theta: Float[Array, " p"]) -> Float[Array, " k"]:
+        """What θ leaves of `free.limited`; it must not be negative."""
+        return margins(self.free, self.model.mechanism, theta)
 
     def zeros(self, x: Unknowns) -> Unknowns:
         """δ = 0."""

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from scipy import special
+from scipy import linalg, special
 
 from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.identify.identifiability import Identifiability, identifiability
+from fgmbs.problems.identify.realizable import ROUNDING, margin_slopes, margins_of
 from fgmbs.problems.identify.validation import FreeRun, free_run
 from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.sensors.base import AbstractSensor
@@ -86,16 +87,26 @@ class Identification:
         return dict(zip(self.names, held.tolist(), strict=True))
 
     @property
+    def at_limit(self) -> dict[str, bool]:
+        """Which inertias of bodies are as small as mass and centre of mass let them be, by BODY.I0."""
+        values, size = margins_of(self.free, self.mechanism, self.theta)
+        return dict(zip(self.free.limited, (values <= ROUNDING * size).tolist(), strict=True))
+
+    @property
     def covariance_theta(self) -> Float[np.ndarray, "p p"]:
-        """Covariance of θ; parameters at a bound are taken as known there, as they do not move."""
+        """Covariance of θ; parameters at a bound are taken as known there, as they do not move, and of those at the
+        limit of what a body can be the combination that would go beyond it."""
         held = np.asarray(list(self.at_bound.values()), bool)
         covariance = np.zeros_like(self.information)
         rest = np.flatnonzero(~held)
         block = self.information[np.ix_(rest, rest)]
         unit = 1 / np.sqrt(np.maximum(np.diag(block), np.finfo(float).tiny))
-        covariance[np.ix_(rest, rest)] = (
-            unit[:, None] * np.linalg.pinv(unit[:, None] * block * unit, rcond=1e-15, hermitian=True) * unit
-        )
+        limit = np.asarray(list(self.at_limit.values()), bool)
+        slopes = margin_slopes(self.free, self.mechanism, self.theta)[np.ix_(limit, rest)] * unit
+        along = linalg.null_space(slopes) if len(slopes) else np.eye(len(rest))
+        block = along.T @ (unit[:, None] * block * unit) @ along
+        found = along @ np.linalg.pinv(block, rcond=1e-15, hermitian=True) @ along.T
+        covariance[np.ix_(rest, rest)] = unit[:, None] * found * unit
         return covariance
 
     @property
@@ -146,6 +157,17 @@ class Identification:
             found.append(f"the solve did not end well ({Status[self.status]}): nothing below can be relied on")
         bounded = [name for name, held in self.at_bound.items() if held]
         found += [f"{name}: at its bound, {self.parameters[name]:.4g}; its interval is not told" for name in bounded]
+        found += [
+            f"{name}: as small as mass and centre of mass of the body allow, all mass being in its centre nearly; "
+            "intervals are those along this limit"
+            for name, reached in self.at_limit.items()
+            if reached
+        ]
+        found += [
+            f"{name}: {-float(margin):.4g} kg m² below that of the mass in its centre: no body can have these numbers"
+            for name, margin in self.mechanism.margins().items()
+            if float(margin) < 0 and not self.at_limit.get(name, False)
+        ]
         told = self.identifiability()
         found += [line[2:] for line in str(told).split("\n")[1:] if not line.startswith("- condition")]
         sigma = np.asarray(self.free.sigma)
