@@ -19,8 +19,8 @@ from .problems.driven.driven_motion import DrivenMotion
 from .problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dynamics
 from .problems.driven.inverse_dynamics import inverse_dynamics, prepare_inverse_dynamics
 from .problems.identify.identify import identify
-from .problems.identify.prediction import prediction_loss
 from .problems.identify.result import Identification
+from .problems.identify.segments import prediction_loss
 from .problems.identify.validation import FreeRun, free_run
 from .problems.observability import observability
 from .problems.online.estimator import OnlineEstimator, online

@@ -26,13 +26,18 @@ def identification_sections(fit: Identification) -> list[Section]:
     told = [(line[2:] if line.startswith("- ") else line,) for line in str(fit.identifiability()).split("\n")]
     made = [
         Section("Identification", ("", ""), [("method", fit.method), *about]),
-        Section("Parameters", ("parameter", "value", "±", "", "95 % interval", "before", ""), _parameters(fit)),
+        Section("Parameters", ("parameter", "value", "±", "", _interval_title(fit), "before", ""), _parameters(fit)),
         Section("Identifiability", (), told),
         Section("Correlations", ("parameter", "other", "correlation"), _correlations(fit)),
+        Section("Noise model", ("residuals of", "χ² / expected", "p", "size"), _noise(fit)),
         Section("Warnings", (), warnings + list(by_title["Warnings"].rows if "Warnings" in by_title else [])),
         *(by_title[title] for title in _OF_STATES if title in by_title),
     ]
     return [section for section in made if section.rows]
+
+
+def _interval_title(fit: Identification) -> str:
+    return "95 % interval" if fit.scale == 1 else f"95 % interval, {fit.scale:.2g} times as wide for χ²"
 
 
 def _parameters(fit: Identification) -> list[tuple[str, ...]]:
@@ -40,13 +45,26 @@ def _parameters(fit: Identification) -> list[tuple[str, ...]]:
     units = _units(fit)
     rows = []
     for (name, value), first in zip(fit.parameters.items(), before, strict=True):
-        low, high = fit.intervals()[name]
+        low, high = fit.intervals(scaled=True)[name]
         bound = "at its bound" if fit.at_bound[name] else ""
         interval = "" if bound else f"{low:.6g} … {high:.6g}"
         rows.append(
             (name, f"{value:.6g}", f"{fit.std[name]:.2g}", units.get(name, ""), interval, f"{first:.6g}", bound)
         )
     return rows
+
+
+def _noise(fit: Identification) -> list[tuple[str, ...]]:
+    rows = [
+        (
+            group.name,
+            f"{fit.reduced_chi2[group.name]:.3g}",
+            "" if group.found else f"{group.p_value:.2g}",
+            "found" if group.found else "given",
+        )
+        for group in fit.groups
+    ]
+    return [*rows, ("all", f"{fit.overall_reduced_chi2:.3g}", "", "")]
 
 
 def _units(fit: Identification) -> dict[str, str]:

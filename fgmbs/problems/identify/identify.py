@@ -9,14 +9,16 @@ from jaxtyping import Array
 
 from fgmbs.arguments import choice, of_type
 from fgmbs.errors import ArgumentError, Interrupted
-from fgmbs.graph.time_graph import rebuilt
+from fgmbs.graph.time_graph import Unknowns, rebuilt
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_sensors
 from fgmbs.problems.identify.free import FreeNumbers, Parts, freed_by_name
-from fgmbs.problems.identify.prediction import Solver, predict_best, prepare_prediction
+from fgmbs.problems.identify.prediction import Solver, predict_best
 from fgmbs.problems.identify.realizable import limited
+from fgmbs.problems.identify.residuals import groups_of, log_likelihood
 from fgmbs.problems.identify.result import Identification
+from fgmbs.problems.identify.segments import prepare_prediction
 from fgmbs.problems.identify.smoother import Found, Progress, first_found, found_by_smoother
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
@@ -153,6 +155,8 @@ def _identification(
         wide=np.asarray(problem.free.sigma),
         influence=np.asarray(seen.influence),
         log_likelihood=float(seen.log_likelihood),
+        groups=motion.groups,
+        solved=(problem, at),
     )
 
 
@@ -191,7 +195,9 @@ def _predicted(
         influence=np.sqrt(
             np.maximum(np.diag(np.asarray(best.information)) - 1 / np.asarray(problem.free.sigma) ** 2, 0)
         ),
-        log_likelihood=np.nan,
+        log_likelihood=log_likelihood(prediction, best),
+        groups=groups_of(prediction, best),
+        solved=(prediction, Unknowns(best.starts, theta)),
     )
 
 

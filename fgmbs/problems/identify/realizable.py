@@ -22,7 +22,7 @@ from fgmbs.unknowns import Free
 _LEAST = 1e-4
 """Least part of the first margin that θ leaves: of a body of no inertia at all a free motion has no mass matrix."""
 _ELSEWHERE = 0.1
-"""Change of θ, relative to its size or 1, at which it is seen which margins depend on it: at 0 one may be even in it."""
+"""Change of θ, relative to its size or 1, at which is seen which margins depend on it: at 0 one may be even in it."""
 ROUNDING = 1e-9
 """Part of what a margin is a difference of, below which it is zero."""
 

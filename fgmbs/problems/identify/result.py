@@ -8,13 +8,14 @@ import numpy as np
 from jaxtyping import Float
 from scipy import linalg, special
 
+from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.identify.identifiability import Identifiability, identifiability
 from fgmbs.problems.identify.realizable import ROUNDING, margin_slopes, margins_of
 from fgmbs.problems.identify.validation import FreeRun, free_run
-from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
+from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.status import Status
 from fgmbs.unknowns import Free
@@ -24,6 +25,21 @@ if TYPE_CHECKING:
 
 _FAR = 3.0
 """Distance from its first value, in standard deviations of its prior, beyond which a parameter is warned of."""
+
+
+_CHANCE = 1e-3
+"""Probability of a χ² below which the noise model is called wrong."""
+
+
+def quantile(level: float) -> float:
+    """How many standard deviations to both sides hold this probability.
+
+    Raises:
+        ArgumentError: The level is not between 0 and 1.
+    """
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise ArgumentError(f"level: expected a probability between 0 and 1; found {level!r}")
+    return float(special.ndtri(0.5 + level / 2))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -60,7 +76,11 @@ class Identification:
     influence: Float[np.ndarray, " p"]
     """Change of all residuals by each of θ, the motion being held."""
     log_likelihood: float
-    """Of the readings, motion and parameters integrated out."""
+    """Of the readings: of "smoother" motion and parameters integrated out, of "prediction" at what was found."""
+    groups: tuple[Group, ...]
+    """Residuals of every sensor and of every unknown force, against what the noise model expects of them."""
+    solved: tuple[Any, Any] = dataclasses.field(repr=False)
+    """What was solved, and where it ended."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -126,16 +146,45 @@ class Identification:
         std = self._deviations
         return self.covariance_theta / np.where(np.outer(std, std) > 0, np.outer(std, std), 1.0)
 
-    def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+    @property
+    def reduced_chi2(self) -> dict[str, float]:
+        """χ² over its degrees of freedom, by sensor and unknown force: 1 where the noise is as large as was said; nan
+        where there are none. Degrees of freedom are residuals less their leverages, of free runs less a share of what
+        was fitted that is the same for all."""
+        return {group.name: group.chi2 / group.dof if group.dof > 0 else np.nan for group in self.groups}
+
+    @property
+    def overall_reduced_chi2(self) -> float:
+        """The same of all residuals together."""
+        chi2, dof = (sum(getattr(group, key) for group in self.groups) for key in ("chi2", "dof"))
+        return chi2 / dof if dof > 0 else np.nan
+
+    @property
+    def contradicted(self) -> tuple[Group, ...]:
+        """Groups of residuals that are larger or smaller than their noise was said to be, beyond chance."""
+        return tuple(group for group in self.groups if not group.found and group.p_value < _CHANCE)
+
+    @property
+    def scale(self) -> float:
+        """Factor by which `intervals(scaled=True)` are wider: √(reduced χ²) of all residuals where that is more than 1
+        beyond chance, else 1."""
+        chi2, dof = (sum(getattr(group, key) for group in self.groups) for key in ("chi2", "dof"))
+        return float(np.sqrt(chi2 / dof)) if dof > 0 and chi2 > dof and special.chdtrc(dof, chi2) < _CHANCE else 1.0
+
+    def intervals(self, level: float = 0.95, *, scaled: bool = False) -> dict[str, tuple[float, float]]:
         """Intervals that hold each parameter with this probability, within its bounds.
+
+        Args:
+            level: The probability.
+            scaled: Make them wider by `scale`, where the residuals are larger than the noise model says: as if all
+                noise were so much larger.
 
         Raises:
             ArgumentError: The level is not between 0 and 1.
         """
-        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-            raise ArgumentError(f"level: expected a probability between 0 and 1; found {level!r}")
-        z = float(special.ndtri(0.5 + level / 2))
-        std = self._deviations
+        z = quantile(level)
+        of_type("scaled", scaled, bool, "True or False")
+        std = self._deviations * (self.scale if scaled else 1.0)
         low, high = (
             self._values(np.clip(self.theta + side * z * std, self.free.lower, self.free.upper)) for side in (-1, 1)
         )
@@ -168,6 +217,16 @@ class Identification:
             for name, margin in self.mechanism.margins().items()
             if float(margin) < 0 and not self.at_limit.get(name, False)
         ]
+        found += [
+            f"{group.name}: its residuals are {'larger' if group.chi2 > group.dof else 'smaller'} than the noise model "
+            f"says, χ² {self.reduced_chi2[group.name]:.3g} of what is expected; find its size (None), or mend the model"
+            for group in self.contradicted
+        ]
+        if self.scale > 1:
+            found.append(
+                f"intervals are too narrow by a factor of {self.scale:.2g}, as all residuals tell; "
+                "intervals(scaled=True) allow for it"
+            )
         told = self.identifiability()
         found += [line[2:] for line in str(told).split("\n")[1:] if not line.startswith("- condition")]
         sigma = np.asarray(self.free.sigma)

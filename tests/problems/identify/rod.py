@@ -10,6 +10,7 @@ from fgmbs.sensors import Encoder
 START = {"theta": -0.8}
 INPUTS = (Command("motor", "u", hold="linear"), Disturbance(1e-5))
 T = np.arange(201) * 1e-2
+TORQUE = 4 * np.sin(3 * T)
 
 
 def rod(mass=2.0, I0=0.501, *parts):
@@ -24,7 +25,7 @@ def rod(mass=2.0, I0=0.501, *parts):
     )
 
 
-def measured(mechanism, sigma, seed, torque=4 * np.sin(3 * T), sensors=None, start=START):
+def measured(mechanism, sigma, seed, torque=TORQUE, sensors=None, start=START):
     """(sensors, recording) of its motion."""
     motion = fgmbs.hybrid_dynamics(mechanism, T, forces={"motor": torque}, start=start)
     sensors = sensors or (Encoder("enc", of="theta", sigma=sigma),)

@@ -13,7 +13,8 @@ import pytest
 import fgmbs
 from fgmbs import Unknown
 from fgmbs.inputs import Disturbance
-from fgmbs.problems.identify.prediction import Parameters, predict_best, prediction_loss, prepare_prediction
+from fgmbs.problems.identify.prediction import predict_best
+from fgmbs.problems.identify.segments import Parameters, prediction_loss, prepare_prediction
 from fgmbs.sensors import Encoder, Gyroscope
 from fgmbs.status import Status
 
