@@ -182,7 +182,7 @@ class LevenbergMarquardt(IterativeSolver):
         solved = jnp.isfinite(_total(delta))
         delta = jax.tree.map(lambda d: jnp.where(solved, d, 0.0), delta)
         if graph.free.limited:
-            delta = delta._replace(globals=_possible(graph, point.globals + delta.globals) - point.globals)
+            delta = delta._replace(globals=possible(graph, point.globals + delta.globals) - point.globals)
         trial = graph.moved(point, delta)
 
         if bounds is None:
@@ -314,7 +314,7 @@ def _bounds(graph: Graph, x: Unknowns) -> tuple[Float[Array, " p"], Float[Array,
     return jnp.minimum(graph.free.lower - x.globals, 0.0), jnp.maximum(graph.free.upper - x.globals, 0.0), margins
 
 
-def _possible(graph: Graph, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+def possible(graph: Graph, theta: Float[Array, " p"]) -> Float[Array, " p"]:
     """θ within its bounds, moved as little as needed, relative to its size, for its margins not to be negative; NaN
     where that fails: the trial will be rejected."""
     free = graph.free

@@ -1,6 +1,7 @@
 """What an identification answers: parameters, how sure they are, the mechanism with them, and what was missing."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.identify.identifiability import Identifiability, identifiability
+from fgmbs.problems.identify.profile import Profile, profile
 from fgmbs.problems.identify.realizable import ROUNDING, margin_slopes, margins_of
 from fgmbs.problems.identify.validation import FreeRun, free_run
 from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
@@ -189,6 +191,28 @@ class Identification:
             self._values(np.clip(self.theta + side * z * std, self.free.lower, self.free.upper)) for side in (-1, 1)
         )
         return {name: (float(a), float(b)) for name, a, b in zip(self.names, low, high, strict=True)}
+
+    @property
+    def deviation_unbounded(self) -> Float[np.ndarray, " p"]:
+        """Standard deviations of θ as if no bound or limit was reached."""
+        unit = 1 / np.sqrt(np.maximum(np.diag(self.information), np.finfo(float).tiny))
+        found = np.linalg.pinv(unit[:, None] * self.information * unit, rcond=1e-15, hermitian=True)
+        return unit * np.sqrt(np.maximum(np.diag(found), 0.0))
+
+    def profile(self, name: str, values: Sequence[float] | None = None) -> Profile:
+        """The profile likelihood of a parameter: all others and the motion are found anew with each of its values.
+
+        Where the likelihood is not normal, at bounds and for what is weakly told, its interval is the one to trust.
+        The first profile compiles one program, which serves all values and parameters.
+
+        Args:
+            name: One of `names`.
+            values: Of the parameter [SI]; by default 13 within three standard deviations, and within its bounds.
+
+        Raises:
+            ArgumentError: There is no such parameter, or a value is beyond its bounds.
+        """
+        return profile(self, name, values)
 
     def identifiability(self) -> Identifiability:
         """What the data, without priors, say of the parameters, and which combinations they cannot separate."""
