@@ -18,6 +18,8 @@ from .mechanisms.planar.mechanism import PlanarMechanism
 from .problems.driven.driven_motion import DrivenMotion
 from .problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dynamics
 from .problems.driven.inverse_dynamics import inverse_dynamics, prepare_inverse_dynamics
+from .problems.identify.comparison import Comparison, compare_models
+from .problems.identify.cross_validation import CrossValidation, cross_validate
 from .problems.identify.identify import identify
 from .problems.identify.result import Identification
 from .problems.identify.segments import prediction_loss
@@ -76,6 +78,10 @@ __all__ = [
     "cache",
     "energy",
     "finish",
+    "compare_models",
+    "Comparison",
+    "cross_validate",
+    "CrossValidation",
     "free_run",
     "hybrid_dynamics",
     "identify",

@@ -14,11 +14,11 @@ from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_sensors
 from fgmbs.problems.identify.free import FreeNumbers, Parts, freed_by_name
-from fgmbs.problems.identify.prediction import Solver, predict_best
+from fgmbs.problems.identify.prediction import Prediction, Solver, predict_best
 from fgmbs.problems.identify.realizable import limited
-from fgmbs.problems.identify.residuals import groups_of, log_likelihood
+from fgmbs.problems.identify.residuals import fitted, groups_of, log_likelihood
 from fgmbs.problems.identify.result import Identification
-from fgmbs.problems.identify.segments import prepare_prediction
+from fgmbs.problems.identify.segments import PredictionProblem, prepare_prediction
 from fgmbs.problems.identify.smoother import Found, Progress, first_found, found_by_smoother
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
@@ -27,7 +27,7 @@ from fgmbs.problems.smooth.result import smoothed_motion
 from fgmbs.problems.smooth.rounds import concluded
 from fgmbs.sensors.base import AbstractSensor, attribute
 from fgmbs.signals.recordings.recording import Recording
-from fgmbs.unknowns import is_unknown
+from fgmbs.unknowns import Free, is_unknown
 
 _METHODS = ("smoother", "prediction")
 
@@ -109,9 +109,9 @@ def identify(
     try:
         found = found_by_smoother(problem, tell)
     except Interrupted as error:
-        result = _identification(error.result, problem, several, (*notes, "interrupted"), method)
+        result = identification(error.result, problem.free, several, (*notes, "interrupted"))
         raise Interrupted(f"interrupted after {result.iterations} iterations", result) from None
-    result = _identification(found, problem, several, notes, method)
+    result = identification(found, problem.free, several, notes)
     if throw:
         result.check()
     return result
@@ -133,9 +133,15 @@ def _checked_number(problem: SmoothingProblem) -> None:
         )
 
 
-def _identification(
-    found: Found, given: SmoothingProblem, recordings: Sequence[Recording], notes: Sequence[str], method: str
-) -> Identification:
+def identification(found: Found, given: Free, recordings: Sequence[Recording], notes: Sequence[str]) -> Identification:
+    """The result of the method "smoother".
+
+    Args:
+        found: What was found.
+        given: θ, with the priors that were given.
+        recordings: What was recorded.
+        notes: Remarks for the report.
+    """
     problem, at, seen = found.problem, found.at, found.survey
     motion = smoothed_motion(problem, concluded(problem, at, seen), notes)
     return Identification(
@@ -147,15 +153,17 @@ def _identification(
         iterations=int(motion.iterations),
         cost_history=np.asarray(motion.cost_history),
         notes=motion.notes,
-        method=method,
+        method="smoother",
         recordings=tuple(recordings),
-        free=given.free,
+        free=given,
         theta=np.asarray(at.x.globals),
         information=np.asarray(seen.information),
         wide=np.asarray(problem.free.sigma),
         influence=np.asarray(seen.influence),
         log_likelihood=float(seen.log_likelihood),
         groups=motion.groups,
+        fitted=problem.free.size + problem.sizes.size,
+        problem=problem,
         solved=(problem, at),
     )
 
@@ -173,6 +181,27 @@ def _predicted(
     prediction = prepare_prediction(problem, horizon, near=at.x)
     tell("fitting free runs", 0, np.nan)
     best = predict_best(prediction, solver)
+    return identification_of_free_runs(problem, prediction, best, given, recordings, notes)
+
+
+def identification_of_free_runs(
+    problem: SmoothingProblem,
+    prediction: PredictionProblem,
+    best: Prediction,
+    given: Free,
+    recordings: Sequence[Recording],
+    notes: Sequence[str],
+) -> Identification:
+    """The result of the method "prediction".
+
+    Args:
+        problem: The problem with wide priors.
+        prediction: What was solved.
+        best: Its solution.
+        given: θ, with the priors that were given.
+        recordings: What was recorded.
+        notes: Remarks for the report.
+    """
     theta = best.theta
     shared = {part.name: part for part in (*problem.sensors, *problem.inputs)}
     mechanism, shared = rebuilt(given, (problem.mechanism, shared), theta)
@@ -197,6 +226,8 @@ def _predicted(
         ),
         log_likelihood=log_likelihood(prediction, best),
         groups=groups_of(prediction, best),
+        fitted=fitted(prediction),
+        problem=problem,
         solved=(prediction, Unknowns(best.starts, theta)),
     )
 

@@ -23,6 +23,7 @@ from fgmbs.status import Status
 from fgmbs.unknowns import Free
 
 if TYPE_CHECKING:
+    from fgmbs.problems.smooth.problem import SmoothingProblem
     from fgmbs.signals.recordings.recording import Recording
 
 _FAR = 3.0
@@ -81,6 +82,10 @@ class Identification:
     """Of the readings: of "smoother" motion and parameters integrated out, of "prediction" at what was found."""
     groups: tuple[Group, ...]
     """Residuals of every sensor and of every unknown force, against what the noise model expects of them."""
+    fitted: int
+    """Numbers that were fitted: parameters, sizes of noise, of "prediction" first states."""
+    problem: "SmoothingProblem" = dataclasses.field(repr=False)
+    """The recordings and what they are explained by, with the wide priors that were used."""
     solved: tuple[Any, Any] = dataclasses.field(repr=False)
     """What was solved, and where it ended."""
 
@@ -147,6 +152,19 @@ class Identification:
         """Correlations of the parameters; 0 of those at a bound."""
         std = self._deviations
         return self.covariance_theta / np.where(np.outer(std, std) > 0, np.outer(std, std), 1.0)
+
+    @property
+    def profiled_log_likelihood(self) -> float:
+        """Logarithm of the density of the readings at the parameters that were found; of "smoother" the motion is
+        integrated out, of "prediction" it is that from the best first states."""
+        if self.method == "prediction":
+            return self.log_likelihood
+        # By Laplace's method parameters were integrated out with their priors, wide ones included.
+        far = (self.theta - np.asarray(self.free.value)) / self.wide
+        prior = float(np.sum(-0.5 * far**2 - np.log(self.wide))) - 0.5 * np.log(2 * np.pi) * far.size
+        unit = 1 / self.wide
+        volume = np.linalg.slogdet(self.information / np.outer(unit, unit))[1] + 2 * float(np.sum(np.log(unit)))
+        return self.log_likelihood + 0.5 * float(volume) - 0.5 * np.log(2 * np.pi) * far.size - prior
 
     @property
     def reduced_chi2(self) -> dict[str, float]:
