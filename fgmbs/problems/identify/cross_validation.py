@@ -126,6 +126,10 @@ def without(fit: Identification, left_out: Sequence[int]) -> Identification:
     if fit.method == "smoother":
         problem, at = fit.solved
         blind = _blind(problem, left_out)
+        # Steps that only fill up are where the motion ended.
+        which = jnp.asarray(list(left_out))
+        ended = jnp.broadcast_to(at.behind[which][:, None], at.x.steps[which].shape)
+        at = eqx.tree_at(lambda at: at.x.steps, at, at.x.steps.at[which, 1:].set(ended[:, 1:]))
         *_, at = to_the_end(blind, begun_at(blind, at), enough=_ENOUGH)
         return identification(Found(blind, at, surveyed(blind, at)), fit.free, used, notes)
     prediction, x = fit.solved
@@ -135,12 +139,13 @@ def without(fit: Identification, left_out: Sequence[int]) -> Identification:
 
 
 def _blind(problem: SmoothingProblem, left_out: Sequence[int]) -> SmoothingProblem:
-    """The problem without samples of these recordings."""
+    """The problem without samples of these recordings, of which one step is left."""
     which = jnp.asarray(list(left_out))
     channels = tuple(
         channel._replace(values=channel.values.at[which].set(jnp.nan)) for channel in problem.recording.channels
     )
-    return problem.of(problem.recording._replace(channels=channels))
+    count = problem.recording.count.at[which].set(1)
+    return problem.of(problem.recording._replace(channels=channels, count=count))
 
 
 def _blind_runs(prediction: PredictionProblem, left_out: Sequence[int]) -> PredictionProblem:
