@@ -24,7 +24,7 @@ from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.result import smoothed_motion
-from fgmbs.problems.smooth.rounds import concluded
+from fgmbs.problems.smooth.rounds import concluded, surveyed
 from fgmbs.sensors.base import AbstractSensor, attribute
 from fgmbs.signals.recordings.recording import Recording
 from fgmbs.unknowns import Free, is_unknown
@@ -84,7 +84,8 @@ def identify(
             fewer readings than parameters.
         AssemblyError: The start cannot be assembled.
         SolveError: The solve failed; its `result` holds the best that was reached.
-        Interrupted: Ctrl-C; its `result` holds the best that was reached.
+        Interrupted: Ctrl-C; its `result` holds the best that was reached, of "prediction" a first estimate by the
+            smoother.
     """
     of_type("throw", throw, bool, "True or False")
     checked_mechanism(mechanism)
@@ -101,17 +102,14 @@ def identify(
     _checked_number(problem)
     notes = tuple(f"{one.source}: {note}" for one in several for note in one.notes)
     tell = progress or (lambda *_: None)
-    if method == "prediction":
-        result = _predicted(problem, several, notes, horizon, solver, tell)
-        if throw:
-            result.check()
-        return result
     try:
-        found = found_by_smoother(problem, tell)
+        if method == "prediction":
+            result = _predicted(problem, several, notes, horizon, solver, tell)
+        else:
+            result = identification(found_by_smoother(problem, tell), problem.free, several, notes)
     except Interrupted as error:
         result = identification(error.result, problem.free, several, (*notes, "interrupted"))
         raise Interrupted(f"interrupted after {result.iterations} iterations", result) from None
-    result = identification(found, problem.free, several, notes)
     if throw:
         result.check()
     return result
@@ -180,7 +178,10 @@ def _predicted(
     problem, at = first_found(problem, tell)
     prediction = prepare_prediction(problem, horizon, near=at.x)
     tell("fitting free runs", 0, np.nan)
-    best = predict_best(prediction, solver)
+    try:
+        best = predict_best(prediction, solver)
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted", Found(problem, at, surveyed(problem, at))) from None
     return identification_of_free_runs(problem, prediction, best, given, recordings, notes)
 
 

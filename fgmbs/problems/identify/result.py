@@ -30,6 +30,8 @@ _FAR = 3.0
 """Distance from its first value, in standard deviations of its prior, beyond which a parameter is warned of."""
 
 
+_NONE = 1e-3
+"""Degrees of freedom that are none."""
 _CHANCE = 1e-3
 """Probability of a χ² below which the noise model is called wrong."""
 
@@ -171,7 +173,7 @@ class Identification:
         """χ² over its degrees of freedom, by sensor and unknown force: 1 where the noise is as large as was said; nan
         where there are none. Degrees of freedom are residuals less their leverages, of free runs less a share of what
         was fitted that is the same for all."""
-        return {group.name: group.chi2 / group.dof if group.dof > 0 else np.nan for group in self.groups}
+        return {group.name: group.chi2 / group.dof if group.dof > _NONE else np.nan for group in self.groups}
 
     @property
     def overall_reduced_chi2(self) -> float:
@@ -182,7 +184,7 @@ class Identification:
     @property
     def contradicted(self) -> tuple[Group, ...]:
         """Groups of residuals that are larger or smaller than their noise was said to be, beyond chance."""
-        return tuple(group for group in self.groups if not group.found and group.p_value < _CHANCE)
+        return tuple(group for group in self.groups if not group.found and group.dof >= 1 and group.p_value < _CHANCE)
 
     @property
     def scale(self) -> float:
