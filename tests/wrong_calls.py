@@ -42,7 +42,7 @@ CALLS = {
     "identify": (
         fgmbs.identify,
         [PENDULUM, RECORDING, GYRO, FORCES],
-        dict(free={"rod.mass": (0.1, 10.0)}, method="smoother", dt=0.01, start=START, throw=False),
+        dict(free={"m": (0.1, 10.0)}, method="smoother", dt=0.01, start=START, throw=False),
     ),
     "prepare_smooth": (fgmbs.prepare_smooth, [PENDULUM, RECORDING, GYRO, FORCES], ESTIMATE),
     "online": (fgmbs.online, [PENDULUM, GYRO, FORCES], dict(dt=0.01, window=4, slots=1)),
