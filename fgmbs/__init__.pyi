@@ -20,9 +20,9 @@ from .problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dyn
 from .problems.driven.inverse_dynamics import inverse_dynamics, prepare_inverse_dynamics
 from .problems.identify.comparison import Comparison, compare_models
 from .problems.identify.cross_validation import CrossValidation, cross_validate
+from .problems.identify.free_runs.segments import prediction_loss
 from .problems.identify.identify import identify
 from .problems.identify.result import Identification
-from .problems.identify.segments import prediction_loss
 from .problems.identify.validation import FreeRun, free_run
 from .problems.observability import observability
 from .problems.online.estimator import OnlineEstimator, online

@@ -11,10 +11,10 @@ from jaxtyping import Float
 
 from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError
+from fgmbs.problems.identify.free_runs.prediction import predict_best
+from fgmbs.problems.identify.free_runs.segments import PredictionProblem
 from fgmbs.problems.identify.identify import identification, identification_of_free_runs
-from fgmbs.problems.identify.prediction import predict_best
 from fgmbs.problems.identify.result import Identification
-from fgmbs.problems.identify.segments import PredictionProblem
 from fgmbs.problems.identify.smoother import Found
 from fgmbs.problems.identify.validation import FreeRun
 from fgmbs.problems.smooth.iteration import to_the_end

@@ -14,11 +14,11 @@ from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_sensors
 from fgmbs.problems.identify.free import FreeNumbers, Parts, freed_by_name
-from fgmbs.problems.identify.prediction import Prediction, Solver, predict_best
+from fgmbs.problems.identify.free_runs.prediction import Prediction, Solver, predict_best
+from fgmbs.problems.identify.free_runs.residuals import fitted, groups_of, log_likelihood
+from fgmbs.problems.identify.free_runs.segments import PredictionProblem, prepare_prediction
 from fgmbs.problems.identify.realizable import limited
-from fgmbs.problems.identify.residuals import fitted, groups_of, log_likelihood
 from fgmbs.problems.identify.result import Identification
-from fgmbs.problems.identify.segments import PredictionProblem, prepare_prediction
 from fgmbs.problems.identify.smoother import Found, Progress, first_found, found_by_smoother
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth

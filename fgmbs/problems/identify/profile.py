@@ -12,7 +12,7 @@ from jaxtyping import Float
 from fgmbs.arguments import finite, nearest
 from fgmbs.errors import ArgumentError
 from fgmbs.graph.time_graph import Unknowns
-from fgmbs.problems.identify.segments import PredictionProblem
+from fgmbs.problems.identify.free_runs.segments import PredictionProblem
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import SmoothingState
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt, possible

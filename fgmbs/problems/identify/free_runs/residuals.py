@@ -4,8 +4,8 @@ import jax
 import numpy as np
 
 from fgmbs.problems.estimation.posterior import FactorRows
-from fgmbs.problems.identify.prediction import Prediction
-from fgmbs.problems.identify.segments import PredictionProblem
+from fgmbs.problems.identify.free_runs.prediction import Prediction
+from fgmbs.problems.identify.free_runs.segments import PredictionProblem
 from fgmbs.problems.smooth.result import group_of
 from fgmbs.problems.smooth.smoothed_motion import Group
 

@@ -23,7 +23,7 @@ from fgmbs.graph.time_graph import Look, Rows, Unknowns, margins, reweighted
 from fgmbs.linear import LeastSquares
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
-from fgmbs.problems.identify.rollout import (
+from fgmbs.problems.identify.free_runs.rollout import (
     FreeRun,
     free_run,
     free_run_with_slopes,

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from fgmbs.arguments import choice
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.linear import METHODS, factorize_matrix
-from fgmbs.problems.identify.segments import Parameters, PredictionProblem
+from fgmbs.problems.identify.free_runs.segments import Parameters, PredictionProblem
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt, OptStep
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
