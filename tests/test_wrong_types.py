@@ -27,7 +27,7 @@ CALLS = {
     "fgmbs.identify(m, r, S, free={'m': (9.0, 5.0)})": "free['m']: lower: expected a number below upper",
     "fgmbs.identify(m, r, S, free=['m'], method='a')": "method: expected 'smoother' or 'prediction'; found 'a'",
     "fgmbs.identify(m, other, S, free=['m'])": "recording['gyro']: expected a signal of R",
-    "fgmbs.identify(m, few, S, free=['m', 'L', 'gravity.y', 'gyro.bias', 'gyro.gain'])": "recordings: expected at least",
+    "fgmbs.identify(m, few, S, free=['m', 'L', 'gravity.y', 'gyro.bias', 'gyro.gain'])": "recordings: expected at",
     "fgmbs.cross_validate(m)": "fit: expected what fgmbs.identify returns",
     "fgmbs.compare_models({'a': m, 'b': m})": "fits['a']: expected what fgmbs.identify returns",
     "fgmbs.compare_models([m])": "fits: expected results of fgmbs.identify by the name of the model",
