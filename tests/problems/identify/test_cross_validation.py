@@ -57,8 +57,9 @@ def test_a_fold_is_the_fit_of_the_others(data, fit):
 def test_folds_compile_nothing_and_forget_what_is_left_out(fit):
     fold = without(fit, (0,))
     assert compilations(lambda: without(fit, (2,))) == 0
-    for name in FREE:  # two of three recordings tell what all tell, less sharply
-        assert abs(fold.parameters[name] - fit.parameters[name]) < 4 * fold.std[name]
+    for name in FREE:  # the model is wrong, so that other recordings tell other numbers, less sharply
+        assert fold.parameters[name] == pytest.approx(fit.parameters[name], rel=0.3)
+        assert fold.parameters[name] != fit.parameters[name]
         assert 1.05 < fold.std[name] / fit.std[name] < 3
 
 
