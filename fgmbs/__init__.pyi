@@ -20,8 +20,10 @@ from .problems.design.result import ExcitationDesign
 from .problems.driven.driven_motion import DrivenMotion
 from .problems.driven.hybrid_dynamics import hybrid_dynamics, prepare_hybrid_dynamics
 from .problems.driven.inverse_dynamics import inverse_dynamics, prepare_inverse_dynamics
+from .problems.identify.comparison import Comparison, compare_models
+from .problems.identify.cross_validation import CrossValidation, cross_validate
+from .problems.identify.free_runs.segments import prediction_loss
 from .problems.identify.identify import identify
-from .problems.identify.prediction import prediction_loss
 from .problems.identify.result import Identification
 from .problems.identify.validation import FreeRun, free_run
 from .problems.observability import observability
@@ -80,6 +82,10 @@ __all__ = [
     "design_excitation",
     "energy",
     "finish",
+    "compare_models",
+    "Comparison",
+    "cross_validate",
+    "CrossValidation",
     "free_run",
     "hybrid_dynamics",
     "identify",

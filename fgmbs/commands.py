@@ -182,6 +182,14 @@ def smooth(experiment: SmoothExperiment) -> None:
     _finish(dataset, results.estimate_report(dataset, seconds), experiment, failure)
 
 
+_UNUSED_BY_IDENTIFY = {
+    "window": "as parameters are found from all steps at once",
+    "independent": "as independent coordinates are chosen at every step",
+    "truth": "as it is a motion; `fgmbs smooth` compares with it",
+}
+"""Keys of an experiment that state estimation reads, and why identification does not."""
+
+
 def identify(experiment: SmoothExperiment) -> None:
     """Finds parameters from recordings, writes them, the mechanism with them and the motion, reports.
 
@@ -225,6 +233,9 @@ def identify(experiment: SmoothExperiment) -> None:
         dataset = results.to_dataset(fit.states, config=experiment.model_dump(mode="json"))
         results.write(dataset, folder / RESULTS)
     print(f"{fit.report()}\n")
+    for key, why in _UNUSED_BY_IDENTIFY.items():
+        if getattr(experiment, key) is not None:
+            print(f"note          {key}: not used, {why}")
     print(f"time          {seconds:.3g} s including compilation")
     print(f"mechanism     {written}")
     if fit.states is not None:

@@ -175,6 +175,8 @@ class Free(eqx.Module):
         upper: Bounds of θ.
         index: The recording whose own numbers are put; of several recordings along a first axis, None where all numbers
             are shared.
+        limited: Names of what θ must leave to be possible, see `AbstractMechanism.margins` …
+        least: … and how much of each at least.
     """
 
     places: tuple[Place, ...] = ()
@@ -183,6 +185,8 @@ class Free(eqx.Module):
     lower: Float[Array, " p"] = eqx.field(default_factory=lambda: jnp.zeros(0))
     upper: Float[Array, " p"] = eqx.field(default_factory=lambda: jnp.zeros(0))
     index: Int[Array, "*recordings"] | None = None
+    limited: tuple[str, ...] = eqx.field(static=True, default=())
+    least: Float[Array, " k"] = eqx.field(default_factory=lambda: jnp.zeros(0))
 
     @property
     def size(self) -> int:

@@ -63,3 +63,12 @@ def test_faults(experiment, tmp_path, capsys, free, text):
 def test_an_experiment_without_a_recording(configs, capsys):
     assert main(["identify", str(configs / "experiments" / "fourbar_forward.yaml")]) == 2
     assert "expected an experiment with a recording" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_keys_that_identification_does_not_use_are_told(experiment, tmp_path, capsys):
+    text = experiment.replace("\nout:", "\nwindow: 20\nindependent: [theta]\nplots: false\nout:")
+    assert main(["identify", written(tmp_path, text), "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "window: not used, as parameters are found from all steps at once" in said
+    assert "independent: not used" in said and "truth: not used" not in said

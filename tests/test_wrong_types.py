@@ -17,6 +17,20 @@ CALLS = {
     "fgmbs.smooth(m, r, S, 1.0)": "inputs: expected forces as of fgmbs.inputs, in a list; found float 1.0",
     "fgmbs.smooth(m, r, S, dt='a')": "dt: expected a finite number; found 'a'",
     "fgmbs.smooth('m', r, S)": "mechanism: expected a mechanism",
+    "fgmbs.identify('m', r, S, free=['m'])": "mechanism: expected a mechanism",
+    "fgmbs.identify(m, 'file.csv', S, free=['m'])": "recording: expected a recording, as fgmbs.read_recording",
+    "fgmbs.identify(m, r, S, free=1)": "free: expected names, or True, a first value, a pair of bounds, or an Unknown",
+    "fgmbs.identify(m, r, S, free=[1])": "a name in free: expected a text; found int 1",
+    "fgmbs.identify(m, r, S, free={'rod.mas': True})": "free: there is no number 'rod.mas'; did you mean",
+    "fgmbs.identify(m, r, S, free={'m': 'a'})": "free['m']: expected True, a first value",
+    "fgmbs.identify(m, r, S, free={'m': (5.0, 9.0)})": "free['m']: value: expected a number from 5 to 9",
+    "fgmbs.identify(m, r, S, free={'m': (9.0, 5.0)})": "free['m']: lower: expected a number below upper",
+    "fgmbs.identify(m, r, S, free=['m'], method='a')": "method: expected 'smoother' or 'prediction'; found 'a'",
+    "fgmbs.identify(m, other, S, free=['m'])": "recording['gyro']: expected a signal of R",
+    "fgmbs.identify(m, few, S, free=['m', 'L', 'gravity.y', 'gyro.bias', 'gyro.gain'])": "recordings: expected at",
+    "fgmbs.cross_validate(m)": "fit: expected what fgmbs.identify returns",
+    "fgmbs.compare_models({'a': m, 'b': m})": "fits['a']: expected what fgmbs.identify returns",
+    "fgmbs.compare_models([m])": "fits: expected results of fgmbs.identify by the name of the model",
     "fgmbs.inverse_dynamics('m', [0.0, 1.0], {})": "mechanism: expected a mechanism",
     "fgmbs.online('m', S, dt=0.1)": "mechanism: expected a mechanism",
     "fgmbs.assemble('m')": "mechanism: expected a mechanism",
@@ -42,6 +56,8 @@ import fgmbs, numpy as np
 m = fgmbs.load({str(configs / "mechanisms" / "pendulum.yaml")!r})
 S = (fgmbs.sensors.Gyroscope("gyro", body="rod", sigma=0.1),)
 r = fgmbs.Recording.of(np.arange(9.0), {{"gyro": np.arange(9.0)}})
+few = fgmbs.Recording.of([0.0, 0.1, 0.2, 0.3], {{"gyro": [1.0] * 4}})
+other = fgmbs.Recording.of([0.0, 1.0], {{"a": [0.0, 1.0]}}, source="R")
 for call in {list(CALLS)!r}:
     try:
         print("done", repr(eval(call))[:50])

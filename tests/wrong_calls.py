@@ -39,6 +39,11 @@ CALLS = {
     "inverse_dynamics": (fgmbs.inverse_dynamics, [PENDULUM, T, {"x_tip": MOTION.q[:40, 0]}], dict(start=START)),
     "hybrid_dynamics": (fgmbs.hybrid_dynamics, [PENDULUM, T], dict(forces={}, start=START)),
     "smooth": (fgmbs.smooth, [PENDULUM, RECORDING, GYRO, FORCES], ESTIMATE),
+    "identify": (
+        fgmbs.identify,
+        [PENDULUM, RECORDING, GYRO, FORCES],
+        dict(free={"m": (0.1, 10.0)}, method="smoother", dt=0.01, start=START, throw=False),
+    ),
     "prepare_smooth": (fgmbs.prepare_smooth, [PENDULUM, RECORDING, GYRO, FORCES], ESTIMATE),
     "online": (fgmbs.online, [PENDULUM, GYRO, FORCES], dict(dt=0.01, window=4, slots=1)),
     "observability": (fgmbs.observability, [PENDULUM, MOTION, GYRO], {}),

@@ -43,6 +43,10 @@ class JointGraph(eqx.Module):
         """Σ over all factors of ½ρ."""
         return jnp.sum(self._map(TimeGraph.cost, x)) + self._alone.cost(_first(x))
 
+    def margins(self, theta: Float[Array, " p"]) -> Float[Array, " k"]:
+        """What θ leaves of `free.limited`; it must not be negative."""
+        return self._alone.margins(theta)
+
     def moved(self, x: Unknowns, delta: Unknowns) -> Unknowns:
         """x ⊞ δ; NaN in steps that cannot be reached."""
         steps = self._map(lambda graph, x, delta: graph.moved(x, delta).steps, x, delta)

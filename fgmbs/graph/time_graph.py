@@ -144,6 +144,10 @@ class TimeGraph(eqx.Module):
         """(mechanism, shared) of θ."""
         return rebuilt(self.free, (self.mechanism, self.shared), theta)
 
+    def margins(self, theta: Float[Array, " p"]) -> Float[Array, " k"]:
+        """What θ leaves of `free.limited`; it must not be negative."""
+        return margins(self.free, self.mechanism, theta)
+
     def moved(self, x: Unknowns, delta: Unknowns) -> Unknowns:
         """x ⊞ δ; NaN in steps that cannot be reached."""
         globals = x.globals + delta.globals
@@ -405,6 +409,12 @@ def rebuilt(free: Free, model: Model, theta: Float[Array, " p"]) -> Model:
     mechanism, shared = free.put(model, theta)
     shared = {name: part.evaluated() if isinstance(part, AbstractInput) else part for name, part in shared.items()}
     return (mechanism.evaluated() if has_mechanism(free) else mechanism), shared
+
+
+def margins(free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"]) -> Float[Array, " k"]:
+    """What θ leaves of `free.limited`, above the least of each."""
+    found = free.put((mechanism, {}), theta)[0].margins()
+    return jnp.stack([found[name] for name in free.limited]) - free.least
 
 
 def slopes(free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"]) -> AbstractMechanism | None:

@@ -2,6 +2,7 @@
 
 from fgmbs.linear import dense, sequential, sqrt
 from fgmbs.linear.blocks import BlockTridiagonal, Damped, LeastSquares
+from fgmbs.linear.bounds import Margins
 from fgmbs.linear.covariance import Marginals
 from fgmbs.linear.factorization import Factorization
 from fgmbs.linear.sequential import factorize_matrix
@@ -17,6 +18,7 @@ __all__ = [
     "Factorization",
     "LeastSquares",
     "Marginals",
+    "Margins",
     "factorize_matrix",
     "marginalize_first",
 ]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.linear.blocks import Damped, Globals, LeastSquares, Steps
-from fgmbs.linear.bounds import bounded_least_squares
+from fgmbs.linear.bounds import Margins, bounded_least_squares
 from fgmbs.linear.covariance import Marginals
 from fgmbs.linear.factorization import Factorization
 from fgmbs.linear.kernels import cholesky, gram, solve_triangular
@@ -24,11 +24,11 @@ class DenseFactor(AbstractFactor):
     def minimizer(self) -> tuple[Steps, Globals]:
         return self.solve(-self.gradient_steps, -self.gradient_globals)
 
-    def minimizer_within(self, lower: Globals, upper: Globals) -> tuple[Steps, Globals]:
+    def minimizer_within(self, lower: Globals, upper: Globals, margins: Margins | None = None) -> tuple[Steps, Globals]:
         first = self.gradient_steps.size
         right = -jnp.concatenate([self.gradient_steps.ravel(), self.gradient_globals])
         right = solve_triangular(self.lower, right)
-        globals = bounded_least_squares(self.lower[first:, first:].T, right[first:], lower, upper)
+        globals = bounded_least_squares(self.lower[first:, first:].T, right[first:], lower, upper, margins)
         return beside(self.lower, right, globals).reshape(self.gradient_steps.shape), globals
 
     def solve(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:

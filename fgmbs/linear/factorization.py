@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.linear.blocks import BlockTridiagonal, Damped, Globals, Steps
+from fgmbs.linear.bounds import Margins
 from fgmbs.linear.covariance import Marginals
 from fgmbs.linear.joint import cholesky_factor
 from fgmbs.linear.triangle import AbstractFactor
@@ -36,9 +37,10 @@ class Factorization(eqx.Module):
         """argmin ½‖J δ + r‖² + ½ δᵀ D δ."""
         return _minimizer(self.problem, self.factor)
 
-    def minimizer_within(self, lower: Globals, upper: Globals) -> tuple[Steps, Globals]:
-        """The same with bounds on the globals, between which 0 must be; it has no derivatives."""
-        return self.factor.minimizer_within(lower, upper)
+    def minimizer_within(self, lower: Globals, upper: Globals, margins: Margins | None = None) -> tuple[Steps, Globals]:
+        """The same with bounds on the globals, between which 0 must be, and margins, linear functions of them that must
+        not be negative; it has no derivatives."""
+        return self.factor.minimizer_within(lower, upper, margins)
 
     def solve(self, b_steps: Steps, b_globals: Globals) -> tuple[Steps, Globals]:
         """x with A x = b; linear in b."""

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.linear.blocks import BlockTridiagonal, Globals, Steps
-from fgmbs.linear.bounds import bounded_least_squares
+from fgmbs.linear.bounds import Margins, bounded_least_squares
 from fgmbs.linear.covariance import Marginals
 from fgmbs.linear.kernels import cholesky, gram, solve_triangular
 from fgmbs.linear.triangle import AbstractFactor, Triangle, eliminate_steps
@@ -60,8 +60,8 @@ class JointTriangle(AbstractFactor):
     def minimizer(self) -> tuple[Steps, Globals]:
         return self._shared(jax.vmap(Triangle.minimizer)(self.each))
 
-    def minimizer_within(self, lower: Globals, upper: Globals) -> tuple[Steps, Globals]:
-        globals = bounded_least_squares(*self.of_globals(), lower, upper)
+    def minimizer_within(self, lower: Globals, upper: Globals, margins: Margins | None = None) -> tuple[Steps, Globals]:
+        globals = bounded_least_squares(*self.of_globals(), lower, upper, margins)
         return jax.vmap(Triangle.minimizer_at, (0, None))(self.each, globals), globals
 
     def solve(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:

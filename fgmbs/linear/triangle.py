@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.linear.blocks import BlockTridiagonal, Globals, Steps
-from fgmbs.linear.bounds import bounded_least_squares
+from fgmbs.linear.bounds import Margins, bounded_least_squares
 from fgmbs.linear.covariance import Marginals, marginals
 from fgmbs.linear.kernels import cholesky, gram, scan, solve_triangular
 
@@ -20,8 +20,8 @@ class AbstractFactor(eqx.Module):
         """argmin ½‖J δ + r‖² + ½ δᵀ D δ."""
 
     @abc.abstractmethod
-    def minimizer_within(self, lower: Globals, upper: Globals) -> tuple[Steps, Globals]:
-        """The same with bounds on the globals, between which 0 must be."""
+    def minimizer_within(self, lower: Globals, upper: Globals, margins: Margins | None = None) -> tuple[Steps, Globals]:
+        """The same with bounds on the globals, between which 0 must be, and margins that must not be negative."""
 
     @abc.abstractmethod
     def solve(self, steps: Steps, globals: Globals) -> tuple[Steps, Globals]:
@@ -60,8 +60,8 @@ class Triangle(AbstractFactor):
     def minimizer(self) -> tuple[Steps, Globals]:
         return self.solve_upper(self.right, self.last_right)
 
-    def minimizer_within(self, lower: Globals, upper: Globals) -> tuple[Steps, Globals]:
-        globals = bounded_least_squares(*self.of_globals(), lower, upper)
+    def minimizer_within(self, lower: Globals, upper: Globals, margins: Margins | None = None) -> tuple[Steps, Globals]:
+        globals = bounded_least_squares(*self.of_globals(), lower, upper, margins)
         return self.minimizer_at(globals), globals
 
     def minimizer_at(self, globals: Globals) -> Steps:

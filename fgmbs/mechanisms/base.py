@@ -238,6 +238,12 @@ class AbstractMechanism(eqx.Module):
         """Name of the physical parameter that is the leaf at a path."""
         return jax.tree_util.keystr(path, simple=True, separator=".")
 
+    def margins(self) -> dict[str, Scalar]:
+        """What its parameters must leave, zero or more, to be those of something that can be made, by the name of the
+        number that is at fault else: of the inertia of a body what is more than that of its mass in its centre. Known
+        of its parameters alone; {} of a family that does not tell."""
+        return {}
+
     def _lacks(self, member: str) -> str:
         return f"found {type(self).__name__}, which does not define {member}"
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from fgmbs.problems.identify.comparison import Comparison
+from fgmbs.problems.identify.cross_validation import CrossValidation
 from fgmbs.problems.identify.result import Identification
 from fgmbs.results.dataset import to_dataset
 from fgmbs.results.estimates import Section, in_words, sections
@@ -26,13 +28,65 @@ def identification_sections(fit: Identification) -> list[Section]:
     told = [(line[2:] if line.startswith("- ") else line,) for line in str(fit.identifiability()).split("\n")]
     made = [
         Section("Identification", ("", ""), [("method", fit.method), *about]),
-        Section("Parameters", ("parameter", "value", "±", "", "95 % interval", "before", ""), _parameters(fit)),
+        Section("Parameters", ("parameter", "value", "±", "", _interval_title(fit), "before", ""), _parameters(fit)),
         Section("Identifiability", (), told),
         Section("Correlations", ("parameter", "other", "correlation"), _correlations(fit)),
+        Section("Noise model", ("residuals of", "χ² / expected", "p", "size"), _noise(fit)),
         Section("Warnings", (), warnings + list(by_title["Warnings"].rows if "Warnings" in by_title else [])),
         *(by_title[title] for title in _OF_STATES if title in by_title),
     ]
     return [section for section in made if section.rows]
+
+
+def cross_validation_report(validation: CrossValidation) -> str:
+    """Errors of every recording that was left out, and how far the parameters scatter."""
+    horizons = list(validation.folds[0].run.sensors[0].horizons)
+    errors = []
+    for fold in validation.folds:
+        for one in fold.run.sensors:
+            normalized = 1 - np.asarray(one.fit) / 100
+            for row, unit in enumerate(one.units):
+                anew = [f"{one.horizons[horizon][row]:.3g}" for horizon in horizons]
+                name = one.name if len(one.units) == 1 else f"{one.name}[{row}]"
+                errors.append((fold.source, name, f"{one.rms[row]:.3g}", unit, f"{normalized[row]:.3f}", *anew))
+    titles = "left out", "sensor", "rms", "", "normalized", *(f"after {horizon:g} s" for horizon in horizons)
+    scatter = []
+    for name, values in validation.parameters.items():
+        stds = [fold.fit.std[name] for fold in validation.folds]
+        scatter.append(
+            (name, *(f"{value:.5g}" for value in values), f"{np.std(values, ddof=1):.2g}", f"{np.mean(stds):.2g}")
+        )
+    without = [f"without {fold.recording}" for fold in validation.folds]
+    return in_words(
+        [
+            Section("Free runs of what was found from the other recordings", titles, errors),
+            Section("Parameters", ("parameter", *without, "scatter", "±"), scatter),
+        ]
+    )
+
+
+def comparison_report(comparison: Comparison) -> str:
+    """A row for every model, and which is the best."""
+    least = min(one.bic for one in comparison.models), min(one.aic for one in comparison.models)
+    rows = [
+        (
+            one.name,
+            str(one.fitted),
+            f"{one.log_likelihood:.2f}",
+            f"{one.bic - least[0]:.2f}",
+            f"{one.aic - least[1]:.2f}",
+            "" if one.evidence is None else f"{one.evidence:.2f}",
+            f"{one.error:.4f}" if one.foretold else "",
+        )
+        for one in comparison.models
+    ]
+    titles = "model", "numbers", "log-likelihood", "ΔBIC", "ΔAIC", "evidence", "free runs"
+    best = [(f"best by {criterion}: {name}",) for criterion, name in comparison.best.items()]
+    return in_words([Section("Models", titles, rows), Section("In words", (), best)])
+
+
+def _interval_title(fit: Identification) -> str:
+    return "95 % interval" if fit.scale == 1 else f"95 % interval, {fit.scale:.2g} times as wide for χ²"
 
 
 def _parameters(fit: Identification) -> list[tuple[str, ...]]:
@@ -40,13 +94,26 @@ def _parameters(fit: Identification) -> list[tuple[str, ...]]:
     units = _units(fit)
     rows = []
     for (name, value), first in zip(fit.parameters.items(), before, strict=True):
-        low, high = fit.intervals()[name]
+        low, high = fit.intervals(scaled=True)[name]
         bound = "at its bound" if fit.at_bound[name] else ""
         interval = "" if bound else f"{low:.6g} … {high:.6g}"
         rows.append(
             (name, f"{value:.6g}", f"{fit.std[name]:.2g}", units.get(name, ""), interval, f"{first:.6g}", bound)
         )
     return rows
+
+
+def _noise(fit: Identification) -> list[tuple[str, ...]]:
+    rows = [
+        (
+            group.name,
+            f"{fit.reduced_chi2[group.name]:.3g}",
+            "" if group.found else f"{group.p_value:.2g}",
+            "found" if group.found else "given",
+        )
+        for group in fit.groups
+    ]
+    return [*rows, ("all", f"{fit.overall_reduced_chi2:.3g}", "", "")]
 
 
 def _units(fit: Identification) -> dict[str, str]:

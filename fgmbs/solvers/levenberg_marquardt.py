@@ -11,7 +11,7 @@ from jaxopt.base import IterativeSolver, OptStep
 from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.graph.time_graph import Look, Unknowns
-from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, factorize_matrix
+from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, Margins, factorize_matrix
 from fgmbs.linear.triangle import AbstractFactor
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
@@ -19,6 +19,12 @@ from fgmbs.unknowns import Free
 
 _LAST_DIGITS = 512
 """Rounding of a cost, in units of its last digit: residuals are differences of numbers of 1e3 standard deviations."""
+
+
+_CORRECTIONS = 6
+"""Newton steps that bring θ back to where its margins are not negative …"""
+_SLACK = 1e-12
+"""… to this part of what they are differences of."""
 
 
 @runtime_checkable
@@ -47,6 +53,10 @@ class Graph(Protocol):
 
     def gradient(self, x: Unknowns) -> Unknowns:
         """Gradient of the cost with respect to δ at x."""
+        ...
+
+    def margins(self, theta: Float[Array, " p"]) -> Float[Array, " k"]:
+        """Asked for if there are `free.limited`: what θ leaves of these, which must not be negative."""
         ...
 
 
@@ -171,6 +181,8 @@ class LevenbergMarquardt(IterativeSolver):
         delta = Unknowns(*(factorization.minimizer() if bounds is None else factorization.minimizer_within(*bounds)))
         solved = jnp.isfinite(_total(delta))
         delta = jax.tree.map(lambda d: jnp.where(solved, d, 0.0), delta)
+        if graph.free.limited:
+            delta = delta._replace(globals=possible(graph, point.globals + delta.globals) - point.globals)
         trial = graph.moved(point, delta)
 
         if bounds is None:
@@ -292,11 +304,39 @@ def response(graph: Any, params: Unknowns) -> Callable[[PyTree], Unknowns]:
     return tangent
 
 
-def _bounds(graph: Graph, x: Unknowns) -> tuple[Float[Array, " p"], Float[Array, " p"]] | None:
-    """How far θ may go down and up; None without bounds."""
-    if not graph.free.bounded:
+def _bounds(graph: Graph, x: Unknowns) -> tuple[Float[Array, " p"], Float[Array, " p"], Margins | None] | None:
+    """How far θ may go down and up, and the linearization of what it must leave; None without bounds."""
+    if not graph.free.bounded and not graph.free.limited:
         return None
-    return jnp.minimum(graph.free.lower - x.globals, 0.0), jnp.maximum(graph.free.upper - x.globals, 0.0)
+    margins = None
+    if graph.free.limited:
+        margins = Margins(graph.margins(x.globals), jax.jacfwd(graph.margins)(x.globals))
+    return jnp.minimum(graph.free.lower - x.globals, 0.0), jnp.maximum(graph.free.upper - x.globals, 0.0), margins
+
+
+def possible(graph: Graph, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+    """θ within its bounds, moved as little as needed, relative to its size, for its margins not to be negative; NaN
+    where that fails: the trial will be rejected."""
+    free = graph.free
+    scale = jnp.where(free.logs, 1.0, jnp.abs(theta))
+
+    def slack(slopes):
+        return _SLACK * (jnp.abs(slopes) @ scale)
+
+    def corrected(k, theta):
+        # What is on a bound stays there, unless nothing else helps.
+        stays = ((theta <= free.lower) | (theta >= free.upper)) & (k < _CORRECTIONS // 2)
+        moves = jnp.where(stays, 0.0, scale)
+        values, slopes = graph.margins(theta), jax.jacfwd(graph.margins)(theta)
+        short = values < 0
+        # The least change of θ/scale that mends the margins that are short, linearized.
+        rows = jnp.where(short[:, None], slopes * moves, 0.0)
+        theta = theta - moves * (jnp.linalg.pinv(rows) @ jnp.where(short, values, 0.0))
+        return jnp.clip(theta, free.lower, free.upper)
+
+    theta = jax.lax.fori_loop(0, _CORRECTIONS, corrected, jnp.clip(theta, free.lower, free.upper))
+    fine = jnp.all(graph.margins(theta) >= -slack(jax.jacfwd(graph.margins)(theta)))
+    return jnp.where(fine, theta, jnp.nan)
 
 
 @eqx.filter_jit(inline=True)

@@ -1,12 +1,14 @@
 """Least squares within bounds, against SciPy."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
 
-from fgmbs.linear.bounds import bounded_least_squares
+from fgmbs.linear.bounds import Margins, bounded_least_squares
 
 solve = jax.jit(bounded_least_squares)
 
@@ -42,3 +44,29 @@ def test_a_number_that_stands_on_its_bound_leaves_it_or_stays():
     A, lower, upper = jnp.eye(2), jnp.array([0.0, -1.0]), jnp.array([1.0, 0.0])
     np.testing.assert_array_equal(solve(A, jnp.array([0.5, 0.5]), lower, upper), [0.5, 0.0])
     np.testing.assert_array_equal(solve(A, jnp.array([-0.5, -0.5]), lower, upper), [0.0, -0.5])
+
+
+@pytest.mark.parametrize("p", [2, 5])
+def test_margins_against_every_active_set(p):
+    """The best of all that holds, over which bounds and margins are met exactly."""
+    rng, k, met = np.random.default_rng(p), 2, 0
+    within = jax.jit(bounded_least_squares)
+    for _ in range(20):
+        A = np.tril(rng.standard_normal((p, p)) + 3 * np.eye(p)).T * 10.0 ** rng.uniform(-2, 2, p)
+        unit = np.linalg.norm(A, axis=0)
+        b, slopes = 3 * rng.standard_normal(p), rng.standard_normal((k, p)) * unit
+        lower, values = -np.abs(rng.standard_normal(p)) / unit, np.abs(rng.standard_normal(k)) * (p == 2 or 0.1)
+        free = np.full(p, np.inf)
+        ours = np.asarray(within(*map(jnp.asarray, (A, b, lower, free)), Margins(jnp.asarray(values), slopes)))
+        rows, ends = np.concatenate([slopes, np.eye(p)]), np.concatenate([-values, lower])
+        best = np.inf
+        for size in range(p + 1):
+            for held in map(list, itertools.combinations(range(p + k), size)):
+                kkt = np.block([[A.T @ A, rows[held].T], [rows[held], np.zeros((size, size))]])
+                x = np.linalg.lstsq(kkt, np.concatenate([A.T @ b, ends[held]]), rcond=None)[0][:p]
+                if np.all(rows @ x >= ends - 1e-7 * np.abs(rows) @ (1 / unit)):
+                    best = min(best, np.sum((A @ x - b) ** 2))
+        assert np.sum((A @ ours - b) ** 2) == pytest.approx(best, rel=1e-6, abs=1e-6)
+        assert np.all(slopes @ ours + values >= -1e-8) and np.all(ours >= lower)
+        met += np.any(slopes @ ours + values < 1e-8)
+    assert 0 < met < 20

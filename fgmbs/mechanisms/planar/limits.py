@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from fgmbs.mechanisms.planar import scopes
 from fgmbs.mechanisms.planar.description import MechanismDescription
+from fgmbs.mechanisms.planar.expressions import Number
 
 POSITIVE = frozenset({"mass", "length", "I0", "width", "stribeck_speed"})
 NOT_NEGATIVE = frozenset({"stiffness", "free_length", "damping", "coulomb", "stribeck", "quadratic", "rotor_inertia"})
@@ -40,6 +41,12 @@ def within(key: str, value: float) -> bool:
     if key in NOT_NEGATIVE:
         return value >= 0
     return value != 0 if key in ("ratio", "gear") else abs(value) <= 1
+
+
+def inertia_about_centre(numbers: Mapping[str, Number], body: str) -> Number:
+    """Moment of inertia of a body about its centre of mass; negative where its numbers are impossible [kg·m²]."""
+    mass, I0, a, b = (numbers[f"{body}.{key}"] for key in ("mass", "I0", "cog.x", "cog.y"))
+    return I0 - mass * (a * a + b * b)
 
 
 def inertia_missed(numbers: Mapping[str, float], body: str) -> float | None:

@@ -31,7 +31,7 @@ from fgmbs.mechanisms.planar.description import (
 )
 from fgmbs.mechanisms.planar.expressions import ExpressionError
 from fgmbs.mechanisms.planar.forces import actuation, generalized_forces, potential
-from fgmbs.mechanisms.planar.limits import beyond_limits
+from fgmbs.mechanisms.planar.limits import beyond_limits, inertia_about_centre
 from fgmbs.mechanisms.planar.numbers import PlanarNumbers, planar_numbers
 from fgmbs.mechanisms.planar.structure import PlanarStructure, counted
 from fgmbs.mechanisms.planar.topology import PlanarTopology, planar_topology
@@ -165,6 +165,11 @@ class PlanarMechanism(AbstractMechanism):
 
     def physical_parameters(self) -> dict[str, Array]:
         return known(self.parameters)
+
+    def margins(self) -> dict[str, Scalar]:
+        """By BODY.I0: its moment of inertia about its centre of mass [kg m²]."""
+        numbers = scopes.numbers(self.structure.blank, known(self.parameters))
+        return {f"{body}.I0": jnp.asarray(inertia_about_centre(numbers, body), float) for body in self.body_names}
 
     def parameter_name(self, path: LeafPath) -> str:
         return path[-1].key

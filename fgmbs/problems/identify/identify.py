@@ -9,22 +9,25 @@ from jaxtyping import Array
 
 from fgmbs.arguments import choice, of_type
 from fgmbs.errors import ArgumentError, Interrupted
-from fgmbs.graph.time_graph import rebuilt
+from fgmbs.graph.time_graph import Unknowns, rebuilt
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_sensors
 from fgmbs.problems.identify.free import FreeNumbers, Parts, freed_by_name
-from fgmbs.problems.identify.prediction import Solver, predict_best, prepare_prediction
+from fgmbs.problems.identify.free_runs.prediction import Prediction, Solver, predict_best
+from fgmbs.problems.identify.free_runs.residuals import fitted, groups_of, log_likelihood
+from fgmbs.problems.identify.free_runs.segments import PredictionProblem, prepare_prediction
+from fgmbs.problems.identify.realizable import limited
 from fgmbs.problems.identify.result import Identification
 from fgmbs.problems.identify.smoother import Found, Progress, first_found, found_by_smoother
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.result import smoothed_motion
-from fgmbs.problems.smooth.rounds import concluded
+from fgmbs.problems.smooth.rounds import concluded, surveyed
 from fgmbs.sensors.base import AbstractSensor, attribute
 from fgmbs.signals.recordings.recording import Recording
-from fgmbs.unknowns import is_unknown
+from fgmbs.unknowns import Free, is_unknown
 
 _METHODS = ("smoother", "prediction")
 
@@ -81,7 +84,8 @@ def identify(
             fewer readings than parameters.
         AssemblyError: The start cannot be assembled.
         SolveError: The solve failed; its `result` holds the best that was reached.
-        Interrupted: Ctrl-C; its `result` holds the best that was reached.
+        Interrupted: Ctrl-C; its `result` holds the best that was reached, of "prediction" a first estimate by the
+            smoother.
     """
     of_type("throw", throw, bool, "True or False")
     checked_mechanism(mechanism)
@@ -93,21 +97,19 @@ def identify(
     parts = freed_by_name(Parts(mechanism, sensors, inputs), free)
     options = dict(dt=dt, start=start, start_velocities=start_velocities, start_sigma=start_sigma)
     problem = prepare_smooth(parts.mechanism, recordings, parts.sensors, parts.inputs, **options, integrator=integrator)
+    problem = limited(problem)
     several = checked_recordings(recordings)
     _checked_number(problem)
     notes = tuple(f"{one.source}: {note}" for one in several for note in one.notes)
     tell = progress or (lambda *_: None)
-    if method == "prediction":
-        result = _predicted(problem, several, notes, horizon, solver, tell)
-        if throw:
-            result.check()
-        return result
     try:
-        found = found_by_smoother(problem, tell)
+        if method == "prediction":
+            result = _predicted(problem, several, notes, horizon, solver, tell)
+        else:
+            result = identification(found_by_smoother(problem, tell), problem.free, several, notes)
     except Interrupted as error:
-        result = _identification(error.result, problem, several, (*notes, "interrupted"), method)
+        result = identification(error.result, problem.free, several, (*notes, "interrupted"))
         raise Interrupted(f"interrupted after {result.iterations} iterations", result) from None
-    result = _identification(found, problem, several, notes, method)
     if throw:
         result.check()
     return result
@@ -129,9 +131,15 @@ def _checked_number(problem: SmoothingProblem) -> None:
         )
 
 
-def _identification(
-    found: Found, given: SmoothingProblem, recordings: Sequence[Recording], notes: Sequence[str], method: str
-) -> Identification:
+def identification(found: Found, given: Free, recordings: Sequence[Recording], notes: Sequence[str]) -> Identification:
+    """The result of the method "smoother".
+
+    Args:
+        found: What was found.
+        given: θ, with the priors that were given.
+        recordings: What was recorded.
+        notes: Remarks for the report.
+    """
     problem, at, seen = found.problem, found.at, found.survey
     motion = smoothed_motion(problem, concluded(problem, at, seen), (*notes, *found.notes))
     return Identification(
@@ -143,14 +151,18 @@ def _identification(
         iterations=int(motion.iterations),
         cost_history=np.asarray(motion.cost_history),
         notes=motion.notes,
-        method=method,
+        method="smoother",
         recordings=tuple(recordings),
-        free=given.free,
+        free=given,
         theta=np.asarray(at.x.globals),
         information=np.asarray(seen.information),
         wide=np.asarray(problem.free.sigma),
         influence=np.asarray(seen.influence),
         log_likelihood=float(seen.log_likelihood),
+        groups=motion.groups,
+        fitted=problem.free.size + problem.sizes.size,
+        problem=problem,
+        solved=(problem, at),
     )
 
 
@@ -166,7 +178,31 @@ def _predicted(
     problem, at = first_found(problem, tell)
     prediction = prepare_prediction(problem, horizon, near=at.x)
     tell("fitting free runs", 0, np.nan)
-    best = predict_best(prediction, solver)
+    try:
+        best = predict_best(prediction, solver)
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted", Found(problem, at, surveyed(problem, at))) from None
+    return identification_of_free_runs(problem, prediction, best, given, recordings, notes)
+
+
+def identification_of_free_runs(
+    problem: SmoothingProblem,
+    prediction: PredictionProblem,
+    best: Prediction,
+    given: Free,
+    recordings: Sequence[Recording],
+    notes: Sequence[str],
+) -> Identification:
+    """The result of the method "prediction".
+
+    Args:
+        problem: The problem with wide priors.
+        prediction: What was solved.
+        best: Its solution.
+        given: θ, with the priors that were given.
+        recordings: What was recorded.
+        notes: Remarks for the report.
+    """
     theta = best.theta
     shared = {part.name: part for part in (*problem.sensors, *problem.inputs)}
     mechanism, shared = rebuilt(given, (problem.mechanism, shared), theta)
@@ -189,7 +225,11 @@ def _predicted(
         influence=np.sqrt(
             np.maximum(np.diag(np.asarray(best.information)) - 1 / np.asarray(problem.free.sigma) ** 2, 0)
         ),
-        log_likelihood=np.nan,
+        log_likelihood=log_likelihood(prediction, best),
+        groups=groups_of(prediction, best),
+        fitted=fitted(prediction),
+        problem=problem,
+        solved=(prediction, Unknowns(best.starts, theta)),
     )
 
 

@@ -1,28 +1,50 @@
 """What an identification answers: parameters, how sure they are, the mechanism with them, and what was missing."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from scipy import special
+from scipy import linalg, special
 
+from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.identify.identifiability import Identifiability, identifiability
+from fgmbs.problems.identify.profile import Profile, profile
+from fgmbs.problems.identify.realizable import ROUNDING, margin_slopes, margins_of
 from fgmbs.problems.identify.validation import FreeRun, free_run
-from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
+from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.status import Status
 from fgmbs.unknowns import Free
 
 if TYPE_CHECKING:
+    from fgmbs.problems.smooth.problem import SmoothingProblem
     from fgmbs.signals.recordings.recording import Recording
 
 _FAR = 3.0
 """Distance from its first value, in standard deviations of its prior, beyond which a parameter is warned of."""
+
+
+_NONE = 1e-3
+"""Degrees of freedom that are none."""
+_CHANCE = 1e-3
+"""Probability of a χ² below which the noise model is called wrong."""
+
+
+def quantile(level: float) -> float:
+    """How many standard deviations to both sides hold this probability.
+
+    Raises:
+        ArgumentError: The level is not between 0 and 1.
+    """
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise ArgumentError(f"level: expected a probability between 0 and 1; found {level!r}")
+    return float(special.ndtri(0.5 + level / 2))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -59,7 +81,15 @@ class Identification:
     influence: Float[np.ndarray, " p"]
     """Change of all residuals by each of θ, the motion being held."""
     log_likelihood: float
-    """Of the readings, motion and parameters integrated out."""
+    """Of the readings: of "smoother" motion and parameters integrated out, of "prediction" at what was found."""
+    groups: tuple[Group, ...]
+    """Residuals of every sensor and of every unknown force, against what the noise model expects of them."""
+    fitted: int
+    """Numbers that were fitted: parameters, sizes of noise, of "prediction" first states."""
+    problem: "SmoothingProblem" = dataclasses.field(repr=False)
+    """The recordings and what they are explained by, with the wide priors that were used."""
+    solved: tuple[Any, Any] = dataclasses.field(repr=False)
+    """What was solved, and where it ended."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,16 +116,26 @@ class Identification:
         return dict(zip(self.names, held.tolist(), strict=True))
 
     @property
+    def at_limit(self) -> dict[str, bool]:
+        """Which inertias of bodies are as small as mass and centre of mass let them be, by BODY.I0."""
+        values, size = margins_of(self.free, self.mechanism, self.theta)
+        return dict(zip(self.free.limited, (values <= ROUNDING * size).tolist(), strict=True))
+
+    @property
     def covariance_theta(self) -> Float[np.ndarray, "p p"]:
-        """Covariance of θ; parameters at a bound are taken as known there, as they do not move."""
+        """Covariance of θ; parameters at a bound are taken as known there, as they do not move, and of those at the
+        limit of what a body can be the combination that would go beyond it."""
         held = np.asarray(list(self.at_bound.values()), bool)
         covariance = np.zeros_like(self.information)
         rest = np.flatnonzero(~held)
         block = self.information[np.ix_(rest, rest)]
         unit = 1 / np.sqrt(np.maximum(np.diag(block), np.finfo(float).tiny))
-        covariance[np.ix_(rest, rest)] = (
-            unit[:, None] * np.linalg.pinv(unit[:, None] * block * unit, rcond=1e-15, hermitian=True) * unit
-        )
+        limit = np.asarray(list(self.at_limit.values()), bool)
+        slopes = margin_slopes(self.free, self.mechanism, self.theta)[np.ix_(limit, rest)] * unit
+        along = linalg.null_space(slopes) if len(slopes) else np.eye(len(rest))
+        block = along.T @ (unit[:, None] * block * unit) @ along
+        found = along @ np.linalg.pinv(block, rcond=1e-15, hermitian=True) @ along.T
+        covariance[np.ix_(rest, rest)] = unit[:, None] * found * unit
         return covariance
 
     @property
@@ -115,20 +155,84 @@ class Identification:
         std = self._deviations
         return self.covariance_theta / np.where(np.outer(std, std) > 0, np.outer(std, std), 1.0)
 
-    def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+    @property
+    def profiled_log_likelihood(self) -> float:
+        """Logarithm of the density of the readings at the parameters that were found; of "smoother" the motion is
+        integrated out, of "prediction" it is that from the best first states."""
+        if self.method == "prediction":
+            return self.log_likelihood
+        # By Laplace's method parameters were integrated out with their priors, wide ones included.
+        far = (self.theta - np.asarray(self.free.value)) / self.wide
+        prior = float(np.sum(-0.5 * far**2 - np.log(self.wide))) - 0.5 * np.log(2 * np.pi) * far.size
+        unit = 1 / self.wide
+        volume = np.linalg.slogdet(self.information / np.outer(unit, unit))[1] + 2 * float(np.sum(np.log(unit)))
+        return self.log_likelihood + 0.5 * float(volume) - 0.5 * np.log(2 * np.pi) * far.size - prior
+
+    @property
+    def reduced_chi2(self) -> dict[str, float]:
+        """χ² over its degrees of freedom, by sensor and unknown force: 1 where the noise is as large as was said; nan
+        where there are none. Degrees of freedom are residuals less their leverages, of free runs less a share of what
+        was fitted that is the same for all."""
+        return {group.name: group.chi2 / group.dof if group.dof > _NONE else np.nan for group in self.groups}
+
+    @property
+    def overall_reduced_chi2(self) -> float:
+        """The same of all residuals together."""
+        chi2, dof = (sum(getattr(group, key) for group in self.groups) for key in ("chi2", "dof"))
+        return chi2 / dof if dof > 0 else np.nan
+
+    @property
+    def contradicted(self) -> tuple[Group, ...]:
+        """Groups of residuals that are larger or smaller than their noise was said to be, beyond chance."""
+        return tuple(group for group in self.groups if not group.found and group.dof >= 1 and group.p_value < _CHANCE)
+
+    @property
+    def scale(self) -> float:
+        """Factor by which `intervals(scaled=True)` are wider: √(reduced χ²) of all residuals where that is more than 1
+        beyond chance, else 1."""
+        chi2, dof = (sum(getattr(group, key) for group in self.groups) for key in ("chi2", "dof"))
+        return float(np.sqrt(chi2 / dof)) if dof > 0 and chi2 > dof and special.chdtrc(dof, chi2) < _CHANCE else 1.0
+
+    def intervals(self, level: float = 0.95, *, scaled: bool = False) -> dict[str, tuple[float, float]]:
         """Intervals that hold each parameter with this probability, within its bounds.
+
+        Args:
+            level: The probability.
+            scaled: Make them wider by `scale`, where the residuals are larger than the noise model says: as if all
+                noise were so much larger.
 
         Raises:
             ArgumentError: The level is not between 0 and 1.
         """
-        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-            raise ArgumentError(f"level: expected a probability between 0 and 1; found {level!r}")
-        z = float(special.ndtri(0.5 + level / 2))
-        std = self._deviations
+        z = quantile(level)
+        of_type("scaled", scaled, bool, "True or False")
+        std = self._deviations * (self.scale if scaled else 1.0)
         low, high = (
             self._values(np.clip(self.theta + side * z * std, self.free.lower, self.free.upper)) for side in (-1, 1)
         )
         return {name: (float(a), float(b)) for name, a, b in zip(self.names, low, high, strict=True)}
+
+    @property
+    def deviation_unbounded(self) -> Float[np.ndarray, " p"]:
+        """Standard deviations of θ as if no bound or limit was reached."""
+        unit = 1 / np.sqrt(np.maximum(np.diag(self.information), np.finfo(float).tiny))
+        found = np.linalg.pinv(unit[:, None] * self.information * unit, rcond=1e-15, hermitian=True)
+        return unit * np.sqrt(np.maximum(np.diag(found), 0.0))
+
+    def profile(self, name: str, values: Sequence[float] | None = None) -> Profile:
+        """The profile likelihood of a parameter: all others and the motion are found anew with each of its values.
+
+        Where the likelihood is not normal, at bounds and for what is weakly told, its interval is the one to trust.
+        The first profile compiles one program, which serves all values and parameters.
+
+        Args:
+            name: One of `names`.
+            values: Of the parameter [SI]; by default 13 within three standard deviations, and within its bounds.
+
+        Raises:
+            ArgumentError: There is no such parameter, or a value is beyond its bounds.
+        """
+        return profile(self, name, values)
 
     def identifiability(self) -> Identifiability:
         """What the data, without priors, say of the parameters, and which combinations they cannot separate."""
@@ -146,6 +250,27 @@ class Identification:
             found.append(f"the solve did not end well ({Status[self.status]}): nothing below can be relied on")
         bounded = [name for name, held in self.at_bound.items() if held]
         found += [f"{name}: at its bound, {self.parameters[name]:.4g}; its interval is not told" for name in bounded]
+        found += [
+            f"{name}: as small as mass and centre of mass of the body allow, all mass being in its centre nearly; "
+            "intervals are those along this limit"
+            for name, reached in self.at_limit.items()
+            if reached
+        ]
+        found += [
+            f"{name}: {-float(margin):.4g} kg m² below that of the mass in its centre: no body can have these numbers"
+            for name, margin in self.mechanism.margins().items()
+            if float(margin) < 0 and not self.at_limit.get(name, False)
+        ]
+        found += [
+            f"{group.name}: its residuals are {'larger' if group.chi2 > group.dof else 'smaller'} than the noise model "
+            f"says, χ² {self.reduced_chi2[group.name]:.3g} of what is expected; find its size (None), or mend the model"
+            for group in self.contradicted
+        ]
+        if self.scale > 1:
+            found.append(
+                f"intervals are too narrow by a factor of {self.scale:.2g}, as all residuals tell; "
+                "intervals(scaled=True) allow for it"
+            )
         told = self.identifiability()
         found += [line[2:] for line in str(told).split("\n")[1:] if not line.startswith("- condition")]
         sigma = np.asarray(self.free.sigma)

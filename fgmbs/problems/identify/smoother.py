@@ -66,12 +66,25 @@ def first_found(problem: SmoothingProblem, tell: Progress) -> tuple[SmoothingPro
     The motion is that under forces that are large and parameters that are held: the sensors alone decide then, and a
     start however wrong does no harm. The parameters are those with which this motion needs the least forces, in which
     masses are linear.
+
+    Raises:
+        Interrupted: Ctrl-C once the recordings were followed; `result` is what was reached.
     """
     held = eqx.tree_at(lambda p: p.free.sigma, problem, jnp.minimum(problem.free.sigma, _HELD))
     loose = held.loosened(LOOSER[0])
     tell("following", 0, np.nan)
     with compiled_ahead(lambda: lowered_rounds(loose, enough=_ENOUGH), loose):
         at = jax.block_until_ready(begun(loose))
+    try:
+        return _first_found(problem, loose, at, tell)
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted", Found(problem, at, surveyed(problem, at))) from None
+
+
+def _first_found(
+    problem: SmoothingProblem, loose: SmoothingProblem, at: SmoothingState, tell: Progress
+) -> tuple[SmoothingProblem, SmoothingState]:
+    """The same from where the recordings were followed to, by a problem with large forces and parameters held."""
     *_, at = itertools.islice(to_the_end(loose, begun_at(loose, at, sizes=False), enough=_ENOUGH), _ON_THE_WAY)
     problem = with_wide_priors(problem, surveyed(loose, at))
     weight = jnp.asarray(_STILL / float(jnp.max(problem.mechanism.reach)))

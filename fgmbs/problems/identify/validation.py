@@ -15,7 +15,8 @@ from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.noise_sizes import with_sizes
-from fgmbs.problems.identify.prediction import Miss, PredictionProblem, predict_best, prepare_prediction
+from fgmbs.problems.identify.free_runs.prediction import predict_best
+from fgmbs.problems.identify.free_runs.segments import Miss, PredictionProblem, prepare_prediction
 from fgmbs.problems.simulation.result import worst
 from fgmbs.problems.smooth.arguments import prepare_smooth
 from fgmbs.problems.smooth.problem import RecordingData, SmoothingProblem

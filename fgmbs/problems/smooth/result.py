@@ -159,7 +159,7 @@ def _groups(
     for sensor, rows in zip(sensors, read, strict=True):
         size = float(np.max(np.asarray(sensor.sigma)))
         made.append(
-            _group(sensor.name, "sensor", rows, sensor.rows, size, f"{sensor.name}.sigma" in found, sensor.loss)
+            group_of(sensor.name, "sensor", rows, sensor.rows, size, f"{sensor.name}.sigma" in found, sensor.loss)
         )
     white = [force for force in inputs if isinstance(force, Disturbance | WhiteNoise)]
     if white:
@@ -167,20 +167,21 @@ def _groups(
         size = float(white[0].size) if len(white) == 1 else float("nan")
         part = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
         made.append(
-            _group(
+            group_of(
                 name, "force", part, 2 * dof, size, any(f"{force.name}.{force.size_key}" in found for force in white)
             )
         )
     for k, force in enumerate(augmented(inputs)):
         part = FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves))
         is_found = f"{force.name}.{force.size_key}" in found
-        made.append(_group(force.name, "force", part, 1, float(force.size), is_found))
+        made.append(group_of(force.name, "force", part, 1, float(force.size), is_found))
     return tuple(made)
 
 
-def _group(
+def group_of(
     name, kind, rows: FactorRows, width: int, size: float, found: bool, loss: AbstractLoss | None = None
 ) -> Group:
+    """The group of residuals that these rows are."""
     r, weight, leverage = (np.asarray(part).reshape(-1, width) for part in rows[:3])
     there = weight > 0
     r = weight * np.where(there, r, 0.0)  # an outlier counts as much as the loss lets it pull

@@ -13,7 +13,8 @@ import pytest
 import fgmbs
 from fgmbs import Unknown
 from fgmbs.inputs import Disturbance
-from fgmbs.problems.identify.prediction import Parameters, predict_best, prediction_loss, prepare_prediction
+from fgmbs.problems.identify.free_runs.prediction import predict_best
+from fgmbs.problems.identify.free_runs.segments import Parameters, prediction_loss, prepare_prediction
 from fgmbs.sensors import Encoder, Gyroscope
 from fgmbs.status import Status
 
@@ -126,7 +127,7 @@ def test_fourbar_is_found_without_noise(configs, horizon):
 
 @pytest.mark.slow
 def test_dry_friction_is_found(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "experiments"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[4] / "experiments"))
     sys.modules.pop("rigs", None)
     from rigs import furuta
 

@@ -10,7 +10,7 @@ import fgmbs
 from fgmbs import Unknown
 from fgmbs.inputs import Disturbance
 from fgmbs.problems.estimation.arguments import nominal_delays
-from fgmbs.problems.identify.rollout import free_run, free_run_with_slopes, free_runs, known_forces
+from fgmbs.problems.identify.free_runs.rollout import free_run, free_run_with_slopes, free_runs, known_forces
 from fgmbs.sensors import Encoder
 from fgmbs.status import Status
 

@@ -1,0 +1,193 @@
+"""Profile likelihood: what one parameter may be, all others answering to it."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from fgmbs.arguments import finite, nearest
+from fgmbs.errors import ArgumentError
+from fgmbs.graph.time_graph import Unknowns
+from fgmbs.problems.identify.free_runs.segments import PredictionProblem
+from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.problems.smooth.rounds import SmoothingState
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt, possible
+from fgmbs.status import Status
+from fgmbs.unknowns import Free
+
+if TYPE_CHECKING:
+    from fgmbs.problems.identify.result import Identification
+
+_HELD = 1e-5
+"""Standard deviation of the prior that holds the parameter, in its own: what it gives way changes nothing."""
+_SMALL = 1e-6
+"""The same relative to the size of a parameter of which nothing is told."""
+_SIDE = 6
+"""Values on each side of the best one …"""
+_FARTHEST = 3.0
+"""… up to so many standard deviations."""
+_ITERATIONS = 30
+_ENOUGH = 1e-9
+"""Decrease of the cost that is not worth another look."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Profile:
+    """How likely the values of one parameter are, the other parameters and the motion being the best with each."""
+
+    name: str
+    values: Float[np.ndarray, " values"]
+    """Of the parameter, ascending; that which was found is among them [SI]."""
+    deviance: Float[np.ndarray, " values"]
+    """Twice by how much the logarithm of the likelihood (and of priors) is below its largest value; inf where the fit
+    failed."""
+    others: dict[str, Float[np.ndarray, " values"]]
+    """The other parameters."""
+    best: float
+    """The value that was found."""
+    bounds: tuple[float, float]
+    """Between which the parameter may be."""
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Values whose deviance is below that quantile of χ² with one degree of freedom: the interval of the likelihood
+        ratio. A side that the curve does not reach is that of the bound, or infinite if there is none.
+
+        Raises:
+            ArgumentError: The level is not between 0 and 1.
+        """
+        from fgmbs.problems.identify.result import quantile  # which offers profiles
+
+        z = quantile(level)
+        root = np.sqrt(np.maximum(self.deviance, 0.0))
+        return self._side(self.values <= self.best, root, z, 0), self._side(self.values >= self.best, root, z, 1)
+
+    def _side(self, there, root, z: float, side: int) -> float:
+        x, y = self.values[there], root[there]
+        x, y = (x[::-1], y[::-1]) if side == 0 else (x, y)  # away from the best value
+        beyond = np.flatnonzero(y > z)
+        if not beyond.size:
+            return self.bounds[side]
+        k = int(beyond[0])
+        if not np.isfinite(y[k]):
+            return float(x[k])
+        # The root of the deviance is straight where the likelihood is normal.
+        return float(x[k - 1] + (z - y[k - 1]) / (y[k] - y[k - 1]) * (x[k] - x[k - 1]))
+
+
+def profile(fit: "Identification", name: str, values: Sequence[float] | None = None) -> Profile:
+    """See `Identification.profile`."""
+    if name not in fit.names:
+        raise ArgumentError(f"name: there is no free number {name!r}{nearest(name, fit.names, 'free numbers')}")
+    index = fit.names.index(name)
+    low, high = (float(np.asarray(fit.free.values(bound))[index]) for bound in (fit.free.lower, fit.free.upper))
+    best = float(fit.theta[index])
+    thetas = _grid(fit, index) if values is None else _given(fit, index, values, (low, high))
+    found: dict[float, tuple[float, np.ndarray]] = {}
+    prior = (best - float(fit.free.value[index])) / float(fit.free.sigma[index])
+    for side in (thetas[thetas <= best][::-1], thetas[thetas > best]):
+        at = fit.solved[1]
+        for theta in side:
+            cost, at, status = refitted(fit, index, theta, at)
+            # The prior that holds it stands in the place of its own.
+            own = (theta - float(fit.free.value[index])) / float(fit.free.sigma[index])
+            found[float(theta)] = cost + 0.5 * own**2 if _fine(status, cost) else np.inf, _theta(at)
+            if not _fine(status, cost):
+                at = fit.solved[1]
+    here = refitted(fit, index, best, fit.solved[1])
+    found[best] = here[0] + 0.5 * prior**2, _theta(here[1])
+    order = sorted(found)
+    all_values = np.array([np.asarray(fit.free.values(jnp.asarray(found[theta][1]))) for theta in order])
+    all_values[:, index] = [_value(fit.free, index, theta) for theta in order]
+    cost = np.array([found[theta][0] for theta in order])
+    return Profile(
+        name,
+        all_values[:, index],
+        2 * (cost - found[best][0]),
+        {other: all_values[:, k] for k, other in enumerate(fit.names) if k != index},
+        _value(fit.free, index, best),
+        (low, high),
+    )
+
+
+def _grid(fit: "Identification", index: int) -> Float[np.ndarray, " values"]:
+    """Values of θ around the best one, within bounds."""
+    std, best = float(fit.deviation_unbounded[index]), float(fit.theta[index])
+    grid = best + std * np.linspace(-_FARTHEST, _FARTHEST, 2 * _SIDE + 1)
+    low, high = float(fit.free.lower[index]), float(fit.free.upper[index])
+    return np.unique(np.clip(grid, low, high))
+
+
+def _given(fit: "Identification", index: int, values: Sequence[float], bounds: tuple[float, float]) -> np.ndarray:
+    given = finite("values", values).ravel()
+    outside = (given < bounds[0]) | (given > bounds[1])
+    if not given.size or outside.any():
+        found = f"{given[outside][0]:g}" if given.size else "none"
+        raise ArgumentError(f"values: expected numbers from {bounds[0]:g} to {bounds[1]:g}, its bounds; found {found}")
+    return np.unique(np.log(given) if fit.free.logs[index] else given)
+
+
+def _value(free: Free, index: int, theta: float) -> float:
+    return float(np.exp(theta)) if free.logs[index] else float(theta)
+
+
+def _theta(at) -> np.ndarray:
+    return np.asarray(at.x.globals if isinstance(at, SmoothingState) else at.globals)
+
+
+def _fine(status: Status, cost: float) -> bool:
+    return bool(status == Status.converged) and bool(np.isfinite(cost))
+
+
+def refitted(fit: "Identification", index: int, theta: float, at):
+    """(cost, where it ended, status) with one of θ held at a value, from where another value ended.
+
+    The programs are the same for all values. Of "smoother" forces are weighed, and sizes of noise are, as they were in
+    the end of the fit.
+    """
+    problem = fit.solved[0]
+    free = problem.free
+    std = float(fit.deviation_unbounded[index])
+    sigma = _HELD * std if np.isfinite(std) and std > 0 else _SMALL * max(abs(theta), 1.0)
+    held = eqx.tree_at(
+        lambda free: (free.value, free.sigma, free.lower, free.upper),
+        free,
+        (
+            free.value.at[index].set(theta),
+            free.sigma.at[index].set(sigma),
+            free.lower.at[index].set(theta),
+            free.upper.at[index].set(theta),
+        ),
+    )
+    if isinstance(problem, PredictionProblem):
+        x = at._replace(globals=at.globals.at[index].set(theta))
+        prediction = eqx.tree_at(lambda prediction: prediction.model.free, problem, held)
+        x, cost, status = _predicted(prediction, x)
+        return float(cost), x, status
+    smoothing = eqx.tree_at(lambda problem: problem.free, problem, held)
+    x = at.x._replace(globals=at.x.globals.at[index].set(theta))
+    x, cost, status = _smoothed(smoothing, fit.solved[1], x)
+    return float(cost), eqx.tree_at(lambda at: at.x, at, x), status
+
+
+@eqx.filter_jit
+def _predicted(prediction: PredictionProblem, x: Unknowns):
+    return _minimum(prediction, x)
+
+
+@eqx.filter_jit
+def _smoothed(problem: SmoothingProblem, at: SmoothingState, x: Unknowns):
+    model = problem.model(at.search.logs, at.delays)
+    data = problem.data(at.delays, at.first, at.behind, at.x.globals)
+    return _minimum(model.graph(at.x, data), x)
+
+
+def _minimum(graph, x: Unknowns):
+    solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, enough=_ENOUGH, damps_steps=False)
+    if graph.free.limited:
+        x = x._replace(globals=possible(graph, x.globals))
+    x, state = solver.run(x, graph)
+    return x, state.look.cost - state.predicted, state.status

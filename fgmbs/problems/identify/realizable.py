@@ -1,0 +1,76 @@
+"""Numbers of bodies that can be made: what θ must leave of a mechanism's margins, as of inertias about centres of mass.
+
+The solver holds margins as it holds bounds, exactly and at every trial (`fgmbs.linear.bounds`), so that θ is the
+numbers that were named, with their own bounds and priors; nothing is looked for in other numbers in their place.
+"""
+
+import dataclasses
+import re
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from fgmbs.errors import ArgumentError
+from fgmbs.graph.time_graph import margins, of_mechanism
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.unknowns import Free
+
+_LEAST = 1e-4
+"""Least part of the first margin that θ leaves: of a body of no inertia at all a free motion has no mass matrix."""
+_ELSEWHERE = 0.1
+"""Change of θ, relative to its size or 1, at which is seen which margins depend on it: at 0 one may be even in it."""
+ROUNDING = 1e-9
+"""Part of what a margin is a difference of, below which it is zero."""
+
+
+def limited(problem: SmoothingProblem) -> SmoothingProblem:
+    """The problem whose θ stays such that its mechanism can be made.
+
+    Numbers that each recording has of its own are left alone.
+
+    Raises:
+        ArgumentError: First values are impossible already.
+    """
+    free, mechanism = problem.free, problem.mechanism
+    if not any(of_mechanism(place) and place.copies == 1 for place in free.places):
+        return problem
+    free = dataclasses.replace(free, limited=tuple(mechanism.margins()), least=jnp.zeros(len(mechanism.margins())))
+    elsewhere = free.value + _ELSEWHERE * jnp.maximum(jnp.abs(free.value), 1.0)
+    slopes = np.asarray(jax.jacfwd(lambda theta: margins(free.of(0), mechanism, theta))(elsewhere))
+    own = np.concatenate([np.zeros(0, bool), *(np.full(place.size, place.copies > 1) for place in free.places)])
+    depends = np.any(slopes[:, ~own] != 0, axis=1) & ~np.any(slopes[:, own] != 0, axis=1)
+    first, size = margins_of(free, mechanism, np.asarray(free.value))
+    for name, margin, scale, moves in zip(free.limited, first, size, depends, strict=True):
+        if moves and margin < -ROUNDING * scale:
+            key = re.escape(name)
+            given = [one for one in free.number_names if re.match(key.rpartition(r"\.")[0], one)]
+            raise ArgumentError(
+                f"free: expected first values of {', '.join(given) or name} that a body can have; {name} is "
+                f"{-margin:.4g} kg m² below that of its mass in its centre (parallel axes)"
+            )
+    names = tuple(name for name, moves in zip(free.limited, depends, strict=True) if moves)
+    least = jnp.asarray(_LEAST * np.where(first > ROUNDING * size, first, 0.0)[depends])
+    free = dataclasses.replace(free, limited=names, least=least)
+    return eqx.tree_at(lambda problem: problem.free, problem, free, is_leaf=lambda leaf: isinstance(leaf, Free))
+
+
+def margins_of(
+    free: Free, mechanism: AbstractMechanism, theta: Float[np.ndarray, " p"]
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+    """(what θ leaves of `free.limited`, above the least; the size of what these are differences of)."""
+    if not free.limited:
+        return np.zeros(0), np.zeros(0)
+    values = np.asarray(margins(free.of(0), mechanism, jnp.asarray(theta)))
+    slopes = margin_slopes(free, mechanism, theta)
+    return values, np.abs(slopes) @ np.where(free.logs, 1.0, np.abs(theta))
+
+
+def margin_slopes(free: Free, mechanism: AbstractMechanism, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, "k p"]:
+    """Derivatives of what θ leaves of `free.limited`."""
+    if not free.limited:
+        return np.zeros((0, free.size))
+    return np.asarray(jax.jacfwd(lambda theta: margins(free.of(0), mechanism, theta))(jnp.asarray(theta)))

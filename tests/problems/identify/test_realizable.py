@@ -1,0 +1,74 @@
+"""Inertias that a body can have: I0 ≥ m |c|² whatever the noise, as exactly as a bound."""
+
+import pytest
+from rod import INPUTS, START, measured, rod
+
+import fgmbs
+from fgmbs.errors import ArgumentError
+
+FIRST = 1.5, 1.0
+LEAST = 1e-4 * (1.0 - 0.25 * 1.5)
+"""What is left of the inertia about the centre of the first values, at least."""
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    """Noise that pushes the inertia below that of the mass in its centre."""
+    return measured(rod(), 0.2, seed=7)
+
+
+def fitted(mechanism, data, free, **options):
+    sensors, recording = data
+    return fgmbs.identify(mechanism, recording, sensors, INPUTS, free=free, start=START, **options)
+
+
+@pytest.fixture(scope="module")
+def fit(noisy):
+    return fitted(rod(*FIRST), noisy, ["rod.mass", "rod.I0"])
+
+
+def test_noise_does_not_make_the_inertia_impossible(fit):
+    found = fit.parameters
+    assert found["rod.I0"] - 0.25 * found["rod.mass"] == pytest.approx(LEAST, abs=1e-9)
+    assert fit.status == fgmbs.Status.converged and fit.at_limit == {"rod.I0": True}
+    assert any(text.startswith("rod.I0: as small as mass and centre of mass") for text in fit.warnings())
+    assert "rod.I0: as small as" in fit.report()
+
+
+@pytest.mark.slow
+def test_at_the_limit_it_is_the_problem_of_one_number_less(fit, noisy):
+    """The inertia is an expression of the mass, which alone is found."""
+    tied = fitted(rod(FIRST[0], f"mass*0.25 + {LEAST}"), noisy, ["rod.mass"])
+    assert fit.parameters["rod.mass"] == pytest.approx(tied.parameters["rod.mass"], rel=1e-6)
+    assert fit.std["rod.mass"] == pytest.approx(tied.std["rod.mass"], rel=1e-5)
+    assert fit.std["rod.I0"] == pytest.approx(0.25 * tied.std["rod.mass"], rel=1e-5)
+    assert tied.at_limit == {}
+
+
+def test_bounds_of_the_named_numbers_hold_beside_it(noisy):
+    found = fitted(rod(*FIRST), noisy, {"rod.mass": (0.1, 2.05), "rod.I0": (0.1, 5.0)})
+    assert found.parameters["rod.mass"] <= 2.05 and found.parameters["rod.I0"] >= 0.25 * found.parameters["rod.mass"]
+    found = fitted(rod(*FIRST), noisy, {"rod.mass": True, "rod.I0": (0.55, 1.2)})
+    assert found.parameters["rod.I0"] == 0.55 and found.at_bound["rod.I0"]
+    assert found.parameters["rod.mass"] <= 0.55 / 0.25
+
+
+def test_with_little_noise_nothing_is_changed():
+    found = fitted(rod(*FIRST), measured(rod(), 1e-4, seed=1), ["rod.mass", "rod.I0"])
+    assert found.at_limit == {"rod.I0": False}
+    assert found.parameters["rod.I0"] == pytest.approx(0.501, abs=4 * found.std["rod.I0"])
+
+
+@pytest.mark.slow
+def test_where_inertia_is_known_the_mass_has_a_limit(noisy):
+    """Free runs, and a mass that must not grow beyond I0/c²."""
+    found = fitted(rod(1.5, 0.51), noisy, ["rod.mass"], method="prediction")
+    assert found.parameters["rod.mass"] <= 0.51 / 0.25
+    found = fitted(rod(1.5, 0.4), noisy, ["rod.mass"])
+    assert found.at_limit["rod.I0"] and found.std["rod.mass"] == 0
+    assert found.parameters["rod.mass"] == pytest.approx((0.4 - 1e-4 * (0.4 - 0.25 * 1.5)) / 0.25, rel=1e-9)
+
+
+def test_impossible_first_values_are_refused(noisy):
+    with pytest.raises(ArgumentError, match=r"free: expected first values of rod.I0, rod.mass that a body can have"):
+        fitted(rod(*FIRST), noisy, {"rod.mass": True, "rod.I0": 0.1})
