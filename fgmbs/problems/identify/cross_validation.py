@@ -15,11 +15,11 @@ from fgmbs.problems.identify.free_runs.prediction import predict_best
 from fgmbs.problems.identify.free_runs.segments import PredictionProblem
 from fgmbs.problems.identify.identify import identification, identification_of_free_runs
 from fgmbs.problems.identify.result import Identification
-from fgmbs.problems.identify.smoother import Found
+from fgmbs.problems.identify.smoother import corrected
 from fgmbs.problems.identify.validation import FreeRun
 from fgmbs.problems.smooth.iteration import to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import begun_at, surveyed
+from fgmbs.problems.smooth.rounds import begun_at
 
 _ENOUGH = 1e-6
 """Decrease of the cost that ends a round: that of the fit itself, whose program this is."""
@@ -124,14 +124,14 @@ def without(fit: Identification, left_out: Sequence[int]) -> Identification:
     names = ", ".join(fit.recordings[k].source for k in left_out)
     notes = *fit.notes, f"left out: {names}"
     if fit.method == "smoother":
-        problem, at = fit.solved
+        problem, at = fit.problem, fit.solved[1]
         blind = _blind(problem, left_out)
         # Steps that only fill up are where the motion ended.
         which = jnp.asarray(list(left_out))
         ended = jnp.broadcast_to(at.behind[which][:, None], at.x.steps[which].shape)
         at = eqx.tree_at(lambda at: at.x.steps, at, at.x.steps.at[which, 1:].set(ended[:, 1:]))
         *_, at = to_the_end(blind, begun_at(blind, at), enough=_ENOUGH)
-        return identification(Found(blind, at, surveyed(blind, at)), fit.free, used, notes)
+        return identification(corrected(blind, at, lambda *_: None), fit.free, used, notes)
     prediction, x = fit.solved
     blind = _blind_runs(prediction, left_out)
     best = predict_best(blind, start=x)

@@ -24,7 +24,7 @@ from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.result import smoothed_motion
-from fgmbs.problems.smooth.rounds import concluded, surveyed
+from fgmbs.problems.smooth.rounds import concluded
 from fgmbs.sensors.base import AbstractSensor, attribute
 from fgmbs.signals.recordings.recording import Recording
 from fgmbs.unknowns import Free, is_unknown
@@ -162,7 +162,8 @@ def identification(found: Found, given: Free, recordings: Sequence[Recording], n
         groups=motion.groups,
         fitted=problem.free.size + problem.sizes.size,
         problem=problem,
-        solved=(problem, at),
+        solved=(found.leaned, at),
+        degrees_of_freedom=found.degrees_of_freedom,
     )
 
 
@@ -181,7 +182,7 @@ def _predicted(
     try:
         best = predict_best(prediction, solver)
     except KeyboardInterrupt:
-        raise Interrupted("interrupted", Found(problem, at, surveyed(problem, at))) from None
+        raise Interrupted("interrupted", Found.here(problem, at)) from None
     return identification_of_free_runs(problem, prediction, best, given, recordings, notes)
 
 
@@ -230,6 +231,7 @@ def identification_of_free_runs(
         fitted=fitted(prediction),
         problem=problem,
         solved=(prediction, Unknowns(best.starts, theta)),
+        degrees_of_freedom=np.full(theta.shape, np.inf),
     )
 
 

@@ -87,13 +87,15 @@ def profile(fit: "Identification", name: str, values: Sequence[float] | None = N
     best = float(fit.theta[index])
     thetas = _grid(fit, index) if values is None else _given(fit, index, values, (low, high))
     found: dict[float, tuple[float, np.ndarray]] = {}
-    prior = (best - float(fit.free.value[index])) / float(fit.free.sigma[index])
+    own_prior = fit.solved[0].free
+    center, sigma = float(own_prior.value[index]), float(own_prior.sigma[index])
+    prior = (best - center) / sigma
     for side in (thetas[thetas <= best][::-1], thetas[thetas > best]):
         at = fit.solved[1]
         for theta in side:
             cost, at, status = refitted(fit, index, theta, at)
             # The prior that holds it stands in the place of its own.
-            own = (theta - float(fit.free.value[index])) / float(fit.free.sigma[index])
+            own = (theta - center) / sigma
             found[float(theta)] = cost + 0.5 * own**2 if _fine(status, cost) else np.inf, _theta(at)
             if not _fine(status, cost):
                 at = fit.solved[1]

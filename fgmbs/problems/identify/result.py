@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from scipy import linalg, special
+from scipy import linalg, special, stats
 
 from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError, SolveError
@@ -90,6 +90,9 @@ class Identification:
     """The recordings and what they are explained by, with the wide priors that were used."""
     solved: tuple[Any, Any] = dataclasses.field(repr=False)
     """What was solved, and where it ended."""
+    degrees_of_freedom: Float[np.ndarray, " p"] = dataclasses.field(repr=False)
+    """Of each of θ: those of Student's distribution that its intervals are of; infinite unless sizes of noise were
+    found, of which its variance depends (Satterthwaite)."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -196,6 +199,9 @@ class Identification:
     def intervals(self, level: float = 0.95, *, scaled: bool = False) -> dict[str, tuple[float, float]]:
         """Intervals that hold each parameter with this probability, within its bounds.
 
+        Where sizes of noise were found from the data they are those of Student's distribution: how little the data tell
+        of the sizes makes them wider.
+
         Args:
             level: The probability.
             scaled: Make them wider by `scale`, where the residuals are larger than the noise model says: as if all
@@ -204,8 +210,9 @@ class Identification:
         Raises:
             ArgumentError: The level is not between 0 and 1.
         """
-        z = quantile(level)
+        quantile(level)  # refuses what is none
         of_type("scaled", scaled, bool, "True or False")
+        z = stats.t.ppf(0.5 + level / 2, self.degrees_of_freedom)
         std = self._deviations * (self.scale if scaled else 1.0)
         low, high = (
             self._values(np.clip(self.theta + side * z * std, self.free.lower, self.free.upper)) for side in (-1, 1)

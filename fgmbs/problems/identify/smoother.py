@@ -42,6 +42,10 @@ _CORRECTIONS = 20
 """Times that θ is corrected by what the most likely motion leaves out, at most …"""
 _CORRECTED = 0.01
 """… and the correction still to come, in standard deviations, that is not worth another."""
+_ASIDE = 0.05
+"""Change of the logarithm of a size by which variances are differenced."""
+_UNTOLD = 10.0
+"""Variance of the logarithm of a size that the data do not tell."""
 _TOGETHER = "parameters are those that are most likely together with the motion, not by themselves"
 _LEAN = 30.0
 """Standard deviation of the priors that lean θ towards its correction, in units of its own: they hold it by as much as
@@ -57,7 +61,16 @@ class Found(eqx.Module):
     """With the wide priors that parameters without one were given."""
     at: SmoothingState
     survey: Survey
+    leaned: SmoothingProblem
+    """With priors that lean: the one of which the cost is least where it ended."""
+    degrees_of_freedom: np.ndarray
+    """Of each of θ; see `_degrees_of_freedom`."""
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def here(cls, problem: SmoothingProblem, at: SmoothingState) -> "Found":
+        """What was found where a solution was left."""
+        return cls(problem, at, surveyed(problem, at), problem, np.full(problem.free.size, np.inf))
 
 
 def first_found(problem: SmoothingProblem, tell: Progress) -> tuple[SmoothingProblem, SmoothingState]:
@@ -78,7 +91,7 @@ def first_found(problem: SmoothingProblem, tell: Progress) -> tuple[SmoothingPro
     try:
         return _first_found(problem, loose, at, tell)
     except KeyboardInterrupt:
-        raise Interrupted("interrupted", Found(problem, at, surveyed(problem, at))) from None
+        raise Interrupted("interrupted", Found.here(problem, at)) from None
 
 
 def _first_found(
@@ -116,12 +129,12 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
             for at in rounds if last else itertools.islice(rounds, _ON_THE_WAY):
                 tell("solving" if last else "solving with larger forces", count, float(at.look.cost))
                 count += 1
-        return _corrected(problem, at, tell)
+        return corrected(problem, at, tell)
     except KeyboardInterrupt:
-        raise Interrupted("interrupted", Found(problem, at, surveyed(problem, at))) from None
+        raise Interrupted("interrupted", Found.here(problem, at)) from None
 
 
-def _corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> Found:
+def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> Found:
     """From the parameters that are most likely together with the motion to those that are most likely by themselves.
 
     The cost gets the slope of what it lacks, see `slope_of_volume`, as priors that lean, and is minimized again, until
@@ -129,8 +142,8 @@ def _corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) ->
     """
     p = problem.free.size
     if p == 0 or at.status != Status.converged:
-        return Found(problem, at, surveyed(problem, at))
-    leaning, moved, since = np.zeros(p), np.zeros(p), at.iterations
+        return Found.here(problem, at)
+    notes, leaned, leaning, moved, since = (), problem, np.zeros(p), np.zeros(p), at.iterations
     for count in range(_CORRECTIONS):
         at, slope = volume_slope(problem, at, since)
         seen = surveyed(problem, at)
@@ -138,24 +151,48 @@ def _corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) ->
         std = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
         lacking = np.asarray(slope) - covariance @ np.asarray(slope) / np.asarray(problem.free.sigma) ** 2
         if not np.all(np.isfinite(lacking)):
-            return Found(problem, at, seen, (_TOGETHER,))
+            notes = (_TOGETHER,)
+            break
         held = np.asarray((at.x.globals <= problem.free.lower) | (at.x.globals >= problem.free.upper))
         left = np.abs(np.where(held, 0.0, covariance @ np.where(held, 0.0, lacking - leaning))) / std
         if np.max(left) < _CORRECTED:
-            return Found(problem, at, seen)
+            break
         # Corrections that go to and fro meet halfway.
         fro = count > 1 and float((covariance @ (lacking - leaning)) @ (moved / std**2)) > 0
         leaning = (lacking + leaning) / 2 if fro else lacking
         before, since = at, at.iterations
-        leaned = _leaning(problem, at, std, leaning)
+        before_it, leaned = leaned, _leaning(problem, at, std, leaning)
         for at in to_the_end(leaned, resumed(before), enough=_ENOUGH):  # noqa: B007
             tell("allowing for all motions", count, float(before.look.cost))
         if at.status != Status.converged:
-            return Found(problem, before, seen, (_TOGETHER,))
+            at, leaned, notes = before, before_it, (_TOGETHER,)
+            break
         moved = np.asarray(at.x.globals - before.x.globals)
-    at, _ = volume_slope(problem, at, since)
-    moving = f"θ still moved by {np.max(left):.2g} standard deviations when its likelihood was allowed for"
-    return Found(problem, at, surveyed(problem, at), (moving,))
+    else:
+        at, _ = volume_slope(problem, at, since)
+        seen = surveyed(problem, at)
+        notes = (f"θ still moved by {np.max(left):.2g} standard deviations when its likelihood was allowed for",)
+    return Found(problem, at, seen, leaned, _degrees_of_freedom(problem, at), notes)
+
+
+def _degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.ndarray:
+    """Of the variance v of each of θ: 2 v²/var(v) by Satterthwaite, v varying with the sizes of noise that were found.
+
+    Infinite where none was found; at least 1.
+    """
+    k, variance = at.search.logs.size, np.zeros(problem.free.size)
+    if k == 0:
+        return np.full_like(variance, np.inf)
+    sizes = np.nan_to_num(np.asarray(at.search.covariance()), nan=np.inf, posinf=_UNTOLD)
+
+    def logs(change):
+        aside = eqx.tree_at(lambda at: at.search.logs, at, at.search.logs + change)
+        aside, _ = volume_slope(problem, aside, aside.iterations)
+        return np.log(np.maximum(np.diag(_covariance(np.asarray(surveyed(problem, aside).information))), 1e-300))
+
+    slopes = [(logs(step) - logs(-step)) / (2 * _ASIDE) for step in _ASIDE * np.eye(k)]
+    variance = np.einsum("ip,ij,jp->p", slopes, sizes, slopes)
+    return np.maximum(2 / np.maximum(variance, 1e-12), 1.0)
 
 
 def _covariance(information: np.ndarray) -> np.ndarray:
