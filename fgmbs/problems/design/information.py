@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 from fgmbs.problems.design.slopes import run_with_slopes
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
-from fgmbs.problems.identify.rollout import free_run, known_forces, sensor_residuals, sensor_rows
+from fgmbs.problems.identify.free_runs.rollout import free_run, known_forces, sensor_residuals, sensor_rows
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.status import Status
 from fgmbs.typing import Scalar

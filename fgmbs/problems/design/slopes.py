@@ -15,7 +15,7 @@ from fgmbs.dynamics.transitions import State
 from fgmbs.inputs import gains_of
 from fgmbs.kinematics.closure import Closure
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
-from fgmbs.problems.identify.rollout import free_run
+from fgmbs.problems.identify.free_runs.rollout import free_run
 from fgmbs.status import Status
 
 

@@ -36,7 +36,7 @@ def limited(problem: SmoothingProblem) -> SmoothingProblem:
         ArgumentError: First values are impossible already.
     """
     free, mechanism = problem.free, problem.mechanism
-    if not any(of_mechanism(place) and place.copies == 1 for place in free.places):
+    if not mechanism.margins() or not any(of_mechanism(place) and place.copies == 1 for place in free.places):
         return problem
     free = dataclasses.replace(free, limited=tuple(mechanism.margins()), least=jnp.zeros(len(mechanism.margins())))
     elsewhere = free.value + _ELSEWHERE * jnp.maximum(jnp.abs(free.value), 1.0)

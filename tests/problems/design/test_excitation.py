@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from excitation_design import LIMITS, MOTOR, RIG, SENSORS, DrivenPendulum, moved
-from fgmbs.problems.identify.rollout import free_run_with_slopes, known_forces
 from jaxtyping import Array, Float
 
 import fgmbs
@@ -16,6 +15,7 @@ from fgmbs.problems.design.information import DesignProblem, Limits, look
 from fgmbs.problems.design.slopes import run_with_slopes
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.identify.free import Parts, freed_by_name
+from fgmbs.problems.identify.free_runs.rollout import free_run_with_slopes, known_forces
 from fgmbs.sensors import Encoder
 from fgmbs.signals.trajectories.fourier import FourierSeries, series
 from fgmbs.unknowns import Unknown
