@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from fgmbs.problems.identify.prediction import predict_best, prepare_prediction
+from fgmbs.problems.identify.free_runs.prediction import predict_best
+from fgmbs.problems.identify.free_runs.segments import prepare_prediction
 from jaxtyping import Array, Float
 from scipy.integrate import solve_ivp
 

@@ -39,9 +39,10 @@ def test_noise_does_not_make_the_inertia_impossible(fit):
 def test_at_the_limit_it_is_the_problem_of_one_number_less(fit, noisy):
     """The inertia is an expression of the mass, which alone is found."""
     tied = fitted(rod(FIRST[0], f"mass*0.25 + {LEAST}"), noisy, ["rod.mass"])
-    assert fit.parameters["rod.mass"] == pytest.approx(tied.parameters["rod.mass"], rel=1e-6)
-    assert fit.std["rod.mass"] == pytest.approx(tied.std["rod.mass"], rel=1e-5)
-    assert fit.std["rod.I0"] == pytest.approx(0.25 * tied.std["rod.mass"], rel=1e-5)
+    std = tied.std["rod.mass"]
+    assert fit.parameters["rod.mass"] == pytest.approx(tied.parameters["rod.mass"], abs=0.01 * std)
+    assert fit.std["rod.mass"] == pytest.approx(std, rel=1e-3)
+    assert fit.std["rod.I0"] == pytest.approx(0.25 * std, rel=1e-3)
     assert tied.at_limit == {}
 
 
