@@ -82,7 +82,7 @@ def test_dry_friction_is_preferred_where_there_is_some(data, fit):
     other = fitted(data, (0, 1, 2), dry, [*FREE, "bearing.coulomb"])
     compared = fgmbs.compare_models({"viscous": fit, "and Coulomb": other}, data[1][3])
     assert compared.models[0].name == "and Coulomb" and set(compared.best.values()) == {"and Coulomb"}
-    assert compared.models[0].error < 0.02 < compared.models[1].error
+    assert compared.models[0].error < 0.7 * compared.models[1].error
     text = compared.report()
     assert "best by BIC: and Coulomb" in text and "free runs" in text
     validation = fgmbs.cross_validate(other, horizons=[0.3])
