@@ -12,7 +12,7 @@ from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.graph.time_graph import Unknowns, rebuilt
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
-from fgmbs.problems.estimation.arguments import checked_sensors
+from fgmbs.problems.estimation.arguments import checked_inputs, checked_sensors
 from fgmbs.problems.identify.free import FreeNumbers, Parts, freed_by_name
 from fgmbs.problems.identify.free_runs.prediction import Prediction, Solver, predict_best
 from fgmbs.problems.identify.free_runs.residuals import fitted, groups_of, log_likelihood
@@ -92,8 +92,7 @@ def identify(
     choice("method", method, _METHODS)
     choice("solver", solver, ("lm", "adam", "lbfgs"))
     sensors = checked_sensors(mechanism, sensors)
-    of_type("inputs", inputs, (AbstractInput, list, tuple), "forces as of fgmbs.inputs, in a list")
-    inputs = (inputs,) if isinstance(inputs, AbstractInput) else tuple(inputs)
+    inputs = checked_inputs(mechanism, inputs, sensors)
     parts = freed_by_name(Parts(mechanism, sensors, inputs), free)
     options = dict(dt=dt, start=start, start_velocities=start_velocities, start_sigma=start_sigma)
     problem = prepare_smooth(parts.mechanism, recordings, parts.sensors, parts.inputs, **options, integrator=integrator)

@@ -154,3 +154,9 @@ def test_fewer_readings_than_numbers(crank):
     free = [*TRUTH, "gravity.y", "L_crank"]
     with pytest.raises(ArgumentError, match="at least as many readings as free numbers, 5; found 4"):
         fgmbs.identify(crank, recording, SENSORS[:1], INPUTS, free=free)
+
+
+def test_forces_of_one_name(crank, driven):
+    twice = [*INPUTS, fgmbs.inputs.RandomWalk("motor")]
+    with pytest.raises(ArgumentError, match="inputs: expected names that no other input .* found 'motor' twice"):
+        fgmbs.identify(crank, driven[0], SENSORS, twice, free={"motor.gain": True})
