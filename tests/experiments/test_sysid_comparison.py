@@ -6,14 +6,14 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
-from fgmbs.problems.identify.free_runs.prediction import predict_best
-from fgmbs.problems.identify.free_runs.segments import prepare_prediction
 from jaxtyping import Array, Float
 from scipy.integrate import solve_ivp
 
 import fgmbs
 from fgmbs.inputs import Disturbance
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.identify.free_runs.prediction import predict_best
+from fgmbs.problems.identify.free_runs.segments import prepare_prediction
 from fgmbs.sensors import Encoder
 from fgmbs.status import Status
 from fgmbs.unknowns import is_unknown

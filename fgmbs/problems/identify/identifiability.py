@@ -120,6 +120,12 @@ def identifiability(
     )
 
 
+def covariance_of(information: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
+    """The inverse of an information, in units in which its diagonal is 1; that of the part that is told."""
+    unit = 1 / np.sqrt(np.maximum(np.diag(information), np.finfo(float).tiny))
+    return unit[:, None] * np.linalg.pinv(unit[:, None] * information * unit, rcond=1e-15, hermitian=True) * unit
+
+
 def _sparse(directions: Float[np.ndarray, "p k"]) -> list[np.ndarray]:
     """Vectors that span the same, each with as many zeros as elimination gives: combinations of few parameters."""
     rows = directions.T.copy()

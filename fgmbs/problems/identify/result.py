@@ -13,7 +13,7 @@ from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.identify.identifiability import Identifiability, identifiability
+from fgmbs.problems.identify.identifiability import Identifiability, covariance_of, identifiability
 from fgmbs.problems.identify.profile import Profile, profile
 from fgmbs.problems.identify.realizable import ROUNDING, margin_slopes, margins_of
 from fgmbs.problems.identify.validation import FreeRun, free_run
@@ -36,15 +36,17 @@ _CHANCE = 1e-3
 """Probability of a χ² below which the noise model is called wrong."""
 
 
-def quantile(level: float) -> float:
-    """How many standard deviations to both sides hold this probability.
+def quantile(
+    level: float, degrees_of_freedom: float | Float[np.ndarray, " p"] = np.inf
+) -> float | Float[np.ndarray, " p"]:
+    """How many standard deviations to both sides hold this probability, by Student's distribution.
 
     Raises:
         ArgumentError: The level is not between 0 and 1.
     """
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise ArgumentError(f"level: expected a probability between 0 and 1; found {level!r}")
-    return float(special.ndtri(0.5 + level / 2))
+    return stats.t.ppf(0.5 + level / 2, degrees_of_freedom)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -210,9 +212,8 @@ class Identification:
         Raises:
             ArgumentError: The level is not between 0 and 1.
         """
-        quantile(level)  # refuses what is none
+        z = quantile(level, self.degrees_of_freedom)
         of_type("scaled", scaled, bool, "True or False")
-        z = stats.t.ppf(0.5 + level / 2, self.degrees_of_freedom)
         std = self._deviations * (self.scale if scaled else 1.0)
         low, high = (
             self._values(np.clip(self.theta + side * z * std, self.free.lower, self.free.upper)) for side in (-1, 1)
@@ -222,9 +223,7 @@ class Identification:
     @property
     def deviation_unbounded(self) -> Float[np.ndarray, " p"]:
         """Standard deviations of θ as if no bound or limit was reached."""
-        unit = 1 / np.sqrt(np.maximum(np.diag(self.information), np.finfo(float).tiny))
-        found = np.linalg.pinv(unit[:, None] * self.information * unit, rcond=1e-15, hermitian=True)
-        return unit * np.sqrt(np.maximum(np.diag(found), 0.0))
+        return np.sqrt(np.maximum(np.diag(covariance_of(self.information)), 0.0))
 
     def profile(self, name: str, values: Sequence[float] | None = None) -> Profile:
         """The profile likelihood of a parameter: all others and the motion are found anew with each of its values.

@@ -12,6 +12,7 @@ import numpy as np
 from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.errors import Interrupted
 from fgmbs.problems.estimation.posterior import Survey
+from fgmbs.problems.identify.identifiability import covariance_of
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import (
@@ -147,7 +148,7 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
     for count in range(_CORRECTIONS):
         at, slope = volume_slope(problem, at, since)
         seen = surveyed(problem, at)
-        covariance = _covariance(np.asarray(seen.information))
+        covariance = covariance_of(np.asarray(seen.information))
         std = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
         lacking = np.asarray(slope) - covariance @ np.asarray(slope) / np.asarray(problem.free.sigma) ** 2
         if not np.all(np.isfinite(lacking)):
@@ -161,11 +162,12 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
         fro = count > 1 and float((covariance @ (lacking - leaning)) @ (moved / std**2)) > 0
         leaning = (lacking + leaning) / 2 if fro else lacking
         before, since = at, at.iterations
-        before_it, leaned = leaned, _leaning(problem, at, std, leaning)
-        for at in to_the_end(leaned, resumed(before), enough=_ENOUGH):  # noqa: B007
+        unleaned, leaned = leaned, _leaning(problem, at, std, leaning)
+        for after in to_the_end(leaned, resumed(before), enough=_ENOUGH):
             tell("allowing for all motions", count, float(before.look.cost))
+            at = after
         if at.status != Status.converged:
-            at, leaned, notes = before, before_it, (_TOGETHER,)
+            at, leaned, notes = before, unleaned, (_TOGETHER,)
             break
         moved = np.asarray(at.x.globals - before.x.globals)
     else:
@@ -180,24 +182,20 @@ def _degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.nda
 
     Infinite where none was found; at least 1.
     """
-    k, variance = at.search.logs.size, np.zeros(problem.free.size)
+    k = at.search.logs.size
     if k == 0:
-        return np.full_like(variance, np.inf)
+        return np.full(problem.free.size, np.inf)
     sizes = np.nan_to_num(np.asarray(at.search.covariance()), nan=np.inf, posinf=_UNTOLD)
 
     def logs(change):
+        # With other sizes the graph has to be seen anew; the slope beside it costs less than another program.
         aside = eqx.tree_at(lambda at: at.search.logs, at, at.search.logs + change)
         aside, _ = volume_slope(problem, aside, aside.iterations)
-        return np.log(np.maximum(np.diag(_covariance(np.asarray(surveyed(problem, aside).information))), 1e-300))
+        return np.log(np.maximum(np.diag(covariance_of(np.asarray(surveyed(problem, aside).information))), 1e-300))
 
     slopes = [(logs(step) - logs(-step)) / (2 * _ASIDE) for step in _ASIDE * np.eye(k)]
     variance = np.einsum("ip,ij,jp->p", slopes, sizes, slopes)
     return np.maximum(2 / np.maximum(variance, 1e-12), 1.0)
-
-
-def _covariance(information: np.ndarray) -> np.ndarray:
-    unit = 1 / np.sqrt(np.maximum(np.diag(information), np.finfo(float).tiny))
-    return unit[:, None] * np.linalg.pinv(unit[:, None] * information * unit, rcond=1e-15, hermitian=True) * unit
 
 
 def _leaning(problem: SmoothingProblem, at: SmoothingState, std: np.ndarray, slope: np.ndarray) -> SmoothingProblem:

@@ -23,17 +23,9 @@ class Oscillator(AbstractMechanism):
 
     viscous: jax.Array = eqx.field(converter=lambda x: jnp.asarray(x, dtype=float), default=VISCOUS)
 
-    @property
-    def coordinate_names(self):
-        return ("theta",)
-
-    @property
-    def constraint_names(self):
-        return ()
-
-    @property
-    def reference(self):
-        return jnp.zeros(1)
+    coordinate_names = ("theta",)
+    constraint_names = ()
+    reference = jnp.zeros(1)
 
     def evaluated(self):
         return self
