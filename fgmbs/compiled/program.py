@@ -55,6 +55,7 @@ class _Entry:
                 if self.compiled is None:
                     self.compiled = self.lowered.compile(compiler_options=_accepted() | program.options)
                     store.save(self.file, self.compiled)
+                    self.lowered = None
         return self.compiled
 
 
