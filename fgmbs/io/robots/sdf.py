@@ -180,9 +180,7 @@ class _Reader:
         faults, given = self.faults, element.attributes.get("type", "")
         kind = _KINDS.get(given, "fixed")
         if given in _TWO_AXES:
-            faults.add(
-                element, f"expected joints of one axis; write {given} as two revolute joints, a massless link between"
-            )
+            faults.add(element, f"expected joints of one axis; write {given} as two revolute ones with a massless link")
         elif given not in _KINDS:
             faults.add(element, f"expected a type of ({', '.join(_KINDS)}); found '{given}'")
         ends = [self.end(element, tag, prefix) for tag in ("parent", "child")]

@@ -11,13 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from fgmbs.errors import DescriptionError
-from fgmbs.mechanisms.tree.description import Closure, Frame, Joint, Link, Pose, RobotDescription, Vector
+from fgmbs.mechanisms.tree.description import Frame, Joint, Link, Pose, RobotDescription, Vector
 from fgmbs.mechanisms.tree.loops import closure, split
 from fgmbs.mechanisms.tree.poses import compose, inverse, moved, turned, vector_of
 
 GROUND = "world"
 """Name of the link that is the ground where the root of a robot is held somewhere on it."""
 
+_WITH_AXIS = ("revolute", "continuous", "prismatic", "screw")
 _NEAR = 1e-12
 """Distance of an origin from an axis that is none [m]."""
 
@@ -38,7 +39,7 @@ def describe(
     A root that is held to the ground away from the origin gets the ground as its parent.
 
     Args:
-        description: All but joints; shapes, centres, inertias and frames as seen from the links of the file.
+        description: All but joints; shapes, centres, closures and frames as seen from the links of the file.
         poses: Frames of the links in the zero position, with `GROUND` at the origin.
         joints: In file order.
 
@@ -60,7 +61,14 @@ def describe(
                 f"link '{joint.child}': its frame was moved by ({x:g}, {y:g}, {z:g}) m to joint '{joint.name}'; "
                 f"the file's is the frame '{joint.child}_frame'"
             )
-    closures: list[Closure] = []
+    closures = [
+        dataclasses.replace(
+            one,
+            pose_a=compose(shifts.get(one.link_a, Pose()), one.pose_a),
+            pose_b=compose(shifts.get(one.link_b, Pose()), one.pose_b),
+        )
+        for one in description.closures
+    ]
     for joint in closing:
         seen_from = [compose(inverse(frames[link]), at[joint.name]) for link in (joint.parent, joint.child)]
         made, more = closure(joint, *seen_from)
@@ -70,7 +78,9 @@ def describe(
         dataclasses.replace(
             joint,
             pose=compose(inverse(frames[joint.parent]), frames[joint.child]),
-            axis=turned(compose(inverse(frames[joint.child]), at[joint.name]), joint.axis),
+            axis=turned(compose(inverse(frames[joint.child]), at[joint.name]), joint.axis)
+            if joint.kind in _WITH_AXIS
+            else joint.axis,
         )
         for joint in tree
     ]
@@ -88,7 +98,7 @@ def describe(
         description,
         links=tuple(links),
         joints=tuple(placed),
-        closures=(*description.closures, *closures),
+        closures=tuple(closures),
         frames=tuple(kept),
         notes=(*description.notes, *notes),
     )
