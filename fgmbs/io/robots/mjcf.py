@@ -32,8 +32,8 @@ _NO_INERTIA: Matrix = ((0.0, 0.0, 0.0),) * 3
 def read_mjcf(path: str | os.PathLike[str]) -> RobotDescription:
     """The robot of an MJCF file. A body that floats has a free joint on the ground there.
 
-    Coordinates are counted from the reference position of a joint (`ref`). Contacts, tendons and the laws of actuators
-    are left out, with a note.
+    Coordinates are counted from the reference position (`ref`, or where the file has a free body). Contacts, tendons
+    and the laws of actuators are left out, with a note.
 
     Raises:
         DescriptionError: All that MuJoCo, or fgmbs, does not accept.
@@ -143,10 +143,12 @@ class _Reader:
         pose = Pose(vector_of(self.data.xanchor[joint]), body.rotation)
         if kind in ("floating", "spherical"):
             free = kind == "floating"
+            if free:
+                self.notes.append(f"joint '{name}': its coordinates are counted from where the file has '{child}'")
             own = Joint(name, kind, parent, child, actuated=joint in self.driven and not (free and not model.nu))
             return PlacedJoint(own, body if free else pose)
         dof, reference = model.jnt_dofadr[joint], float(model.qpos0[model.jnt_qposadr[joint]])
-        lower, upper = vector_of([*model.jnt_range[joint], 0.0])[:2]
+        lower, upper = (float(limit) for limit in model.jnt_range[joint])
         limited = bool(model.jnt_limited[joint])
         if reference:
             self.notes.append(f"joint '{name}': its coordinate is counted from its reference position, {reference:g}")
