@@ -24,7 +24,7 @@ LAYERS = (
         ("solvers",),
         ("problems",),
         ("io",),
-        ("planar",),
+        ("planar", "tree"),
         ("results",),
         ("plots",),
         ("commands",),

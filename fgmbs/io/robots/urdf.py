@@ -1,4 +1,4 @@
-"""URDF files. Meshes need not be there; what is not of links and joints (transmissions, sensors, plugins) is left out."""
+"""URDF files; a joint whose child another one carries closes a loop. Meshes need not be there; what is not of links and joints (transmissions, sensors, plugins) is left out."""
 
 import math
 import os
@@ -7,6 +7,7 @@ from fgmbs.arguments import nearest
 from fgmbs.io.located_yaml import read_text
 from fgmbs.io.robots.located_xml import Element, Faults, parse
 from fgmbs.mechanisms.tree.description import Joint, Link, Mimic, Pose, RobotDescription, Shape, Vector
+from fgmbs.mechanisms.tree.loops import close_loops
 from fgmbs.mechanisms.tree.poses import from_rpy, turned_inertia
 
 _KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "spherical")
@@ -38,7 +39,21 @@ def parse_urdf(text: str, source: str, *, floating: bool = False) -> RobotDescri
     joints = tuple(_joint(element, faults) for element in root.all("joint"))
     faults.refuse()
     name = root.attributes.get("name", "robot")
-    return RobotDescription(name, links, joints, floating=floating, source=source)
+    _refuse_rings(joints, root, faults)
+    return close_loops(RobotDescription(name, links, joints, floating=floating, source=source))
+
+
+def _refuse_rings(joints: tuple[Joint, ...], root: Element, faults: Faults) -> None:
+    """A joint whose child carries its parent; one whose child has two parents is a loop that is meant."""
+    parents: dict[str, str] = {}
+    for joint, element in zip(joints, root.all("joint"), strict=True):
+        ring = [joint.child, joint.parent]
+        while ring[-1] in parents and ring[-1] != joint.child:
+            ring.append(parents[ring[-1]])
+        if ring[-1] == joint.child:
+            faults.add(element, f"expected a tree; found the cycle {' → '.join(reversed(ring))}")
+        parents.setdefault(joint.child, joint.parent)
+    faults.refuse()
 
 
 def _link(element: Element, faults: Faults) -> Link:

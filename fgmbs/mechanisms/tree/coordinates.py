@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.mechanisms.tree.kernels.vectors import moved_quaternion, of_quaternion, turn_between
 from fgmbs.mechanisms.tree.topology import SIZES, TreeTopology
-from fgmbs.mechanisms.tree.vectors import moved_quaternion, of_quaternion, turn_between
 from fgmbs.typing import Coordinates, Velocities
 
 

@@ -12,12 +12,13 @@ from fgmbs.arguments import nearest
 from fgmbs.compiled.tracing import computed_now
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.mechanisms.tree import closures, coordinates, inverse, motion, rules
+from fgmbs.mechanisms.tree import coordinates
 from fgmbs.mechanisms.tree.checks import SCALAR, checked
 from fgmbs.mechanisms.tree.description import RobotDescription
-from fgmbs.mechanisms.tree.numbers import TreeNumbers, TreeParameters, tree_numbers
+from fgmbs.mechanisms.tree.kernels import closures, inverse, motion, rules
+from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers, TreeParameters, tree_numbers
+from fgmbs.mechanisms.tree.kernels.vectors import times
 from fgmbs.mechanisms.tree.topology import Merged, TreeTopology, merged
-from fgmbs.mechanisms.tree.vectors import times
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 from fgmbs.unknowns import Path, known
 
@@ -125,7 +126,9 @@ class Robot(AbstractMechanism):
     @property
     def actuator_effects(self) -> tuple[str, ...]:
         prismatic = [self.topology.kinds[j] == "prismatic" for j in self.topology.motors]
-        return tuple(f"{'force' if p else 'torque'} on {n}" for p, n in zip(prismatic, self.actuator_names, strict=True))
+        return tuple(
+            f"{'force' if p else 'torque'} on {n}" for p, n in zip(prismatic, self.actuator_names, strict=True)
+        )
 
     @property
     def body_names(self) -> tuple[str, ...]:
@@ -277,7 +280,9 @@ def robot(description: RobotDescription) -> Robot:
     joints = whole.joints
     lower, upper = (np.array([getattr(joint, key) for joint in joints]) for key in ("lower", "upper"))
     parameters = TreeParameters(**{key: jnp.asarray(x, float) for key, x in _numbers_of(whole, description).items()})
-    return Robot(whole.topology, Origin(description), parameters, jnp.asarray(coordinates.home(whole.topology, lower, upper)))
+    return Robot(
+        whole.topology, Origin(description), parameters, jnp.asarray(coordinates.home(whole.topology, lower, upper))
+    )
 
 
 def _numbers_of(whole: Merged, description: RobotDescription) -> dict[str, np.ndarray]:

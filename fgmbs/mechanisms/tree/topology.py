@@ -77,7 +77,10 @@ class TreeTopology:
     @functools.cached_property
     def starts(self) -> tuple[np.ndarray, np.ndarray]:
         """First coordinate and first velocity of each joint; those of the leader of a follower."""
-        sizes = [SIZES.get(k, (1, 1)) if j == lead else (0, 0) for j, (k, lead) in enumerate(zip(self.kinds, self.leaders, strict=True))]
+        sizes = [
+            SIZES.get(k, (1, 1)) if j == lead else (0, 0)
+            for j, (k, lead) in enumerate(zip(self.kinds, self.leaders, strict=True))
+        ]
         ends = np.cumsum(np.array(sizes, int).reshape(-1, 2), axis=0)
         starts = ends - np.array(sizes, int).reshape(-1, 2)
         return starts[list(self.leaders), 0], starts[list(self.leaders), 1]
@@ -126,7 +129,9 @@ class TreeTopology:
     @property
     def motors(self) -> tuple[int, ...]:
         """Joints with a motor."""
-        return tuple(j for j in range(self.count) if self.actuated[j] and self.leaders[j] == j and self.kinds[j] in SCALAR)
+        return tuple(
+            j for j in range(self.count) if self.actuated[j] and self.leaders[j] == j and self.kinds[j] in SCALAR
+        )
 
 
 @dataclasses.dataclass(frozen=True)

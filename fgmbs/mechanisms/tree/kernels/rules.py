@@ -6,10 +6,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.algebra.kkt import spd_inverse, spd_solve
-from fgmbs.mechanisms.tree import inverse
 from fgmbs.mechanisms.tree.coordinates import local_rates
-from fgmbs.mechanisms.tree.inverse import Jacobians
-from fgmbs.mechanisms.tree.numbers import TreeNumbers
+from fgmbs.mechanisms.tree.kernels import inverse
+from fgmbs.mechanisms.tree.kernels.inverse import Jacobians
+from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers
 from fgmbs.mechanisms.tree.topology import TreeTopology
 from fgmbs.typing import Coordinates, Velocities
 

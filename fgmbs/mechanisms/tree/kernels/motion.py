@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.mechanisms.tree.numbers import TreeNumbers
+from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers
+from fgmbs.mechanisms.tree.kernels.vectors import Matrices, Vectors, cross, of_quaternion, product, times
 from fgmbs.mechanisms.tree.topology import SIZES, TreeTopology
-from fgmbs.mechanisms.tree.vectors import Matrices, Vectors, cross, of_quaternion, product, times
 from fgmbs.typing import Coordinates, Velocities
 
 
@@ -145,7 +145,11 @@ def wrench_cross(V: Moving, n: Vectors, f: Vectors) -> tuple[Vectors, Vectors]:
 
 
 def twist_rates(
-    topology: TreeTopology, S: Columns, V: Moving, rates: Float[Array, " columns"], accelerations: Float[Array, " columns"]
+    topology: TreeTopology,
+    S: Columns,
+    V: Moving,
+    rates: Float[Array, " columns"],
+    accelerations: Float[Array, " columns"],
 ) -> Moving:
     """Rates of the twists, without gravity."""
     dS = twist_cross(at_columns(topology, V), S)

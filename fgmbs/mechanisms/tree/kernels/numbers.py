@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.mechanisms.friction import Friction
+from fgmbs.mechanisms.tree.kernels.vectors import Matrices, Vectors, outer, product, rotation, skew, times
 from fgmbs.mechanisms.tree.topology import TreeTopology
-from fgmbs.mechanisms.tree.vectors import Matrices, Vectors, outer, product, rotation, skew, times
 
 
 class TreeParameters(eqx.Module):
@@ -163,5 +163,3 @@ def _free_columns(topology: TreeTopology) -> tuple[np.ndarray, np.ndarray]:
                 parts.append((np.zeros((3, 1)), np.zeros((3, 1))))
     angular, linear = zip(*parts, strict=True)
     return np.hstack(angular), np.hstack(linear)
-
-

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.mechanisms.tree.motion import (
+from fgmbs.mechanisms.tree.kernels.motion import (
     Columns,
     Moving,
     Placed,
@@ -28,9 +28,19 @@ from fgmbs.mechanisms.tree.motion import (
     twists,
     wrench_cross,
 )
-from fgmbs.mechanisms.tree.numbers import TreeNumbers
+from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers
+from fgmbs.mechanisms.tree.kernels.vectors import (
+    Vectors,
+    cross,
+    dot,
+    identity,
+    outer,
+    product,
+    skew,
+    times,
+    transposed_times,
+)
 from fgmbs.mechanisms.tree.topology import TreeTopology
-from fgmbs.mechanisms.tree.vectors import Vectors, cross, dot, identity, outer, product, skew, times, transposed_times
 from fgmbs.typing import Coordinates, Velocities
 
 

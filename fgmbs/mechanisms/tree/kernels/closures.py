@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.mechanisms.tree.motion import Placed
-from fgmbs.mechanisms.tree.numbers import TreeNumbers
+from fgmbs.mechanisms.tree.kernels.motion import Placed
+from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers
+from fgmbs.mechanisms.tree.kernels.vectors import product, times
 from fgmbs.mechanisms.tree.topology import TreeTopology
-from fgmbs.mechanisms.tree.vectors import product, times
 from fgmbs.typing import Constraints
 
 ROWS = {
@@ -71,5 +71,3 @@ def _across(axis: Float[Array, "3"]) -> Float[Array, "2 3"]:
 def lengths(topology: TreeTopology) -> np.ndarray:
     """Which rows are lengths."""
     return np.array([length for _, length in names(topology)], bool)
-
-
