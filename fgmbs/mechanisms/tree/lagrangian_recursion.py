@@ -14,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.tree.branches import check_parents
+from fgmbs.mechanisms.tree.robot import Robot
 
 Matrices: TypeAlias = Float[Array, "joints 4 4"]
 """One matrix per joint."""
@@ -280,3 +282,22 @@ def tree_of(
         gravity,
         tuple(parents),
     )
+
+
+def of_robot(robot: Robot) -> HomogeneousTree:
+    """The tree of a robot, without friction, springs, rotors and closures.
+
+    Raises:
+        ArgumentError: A joint has more than one degree of freedom, or follows another.
+    """
+    topology, numbers = robot.of
+    for j, (name, kind) in enumerate(zip(topology.joints, topology.kinds, strict=True)):
+        if kind in ("spherical", "floating") or topology.leaders[j] != j:
+            found = kind if topology.leaders[j] == j else "one that follows another"
+            raise ArgumentError(f"robot: expected joints of one degree of freedom; found '{name}', {found}")
+
+    turns = jnp.moveaxis(numbers.A + numbers.C, -1, 0)  # at q = 0
+    bottom = jnp.broadcast_to(jnp.array([0.0, 0.0, 0.0, 1.0]), (topology.count, 1, 4))
+    poses = jnp.concatenate([jnp.concatenate([turns, numbers.place.T[:, :, None]], axis=2), bottom], axis=1)
+    inertias = numbers.mass, numbers.centre.T, jnp.moveaxis(numbers.inertia, -1, 0)
+    return tree_of(topology.parents, poses, (numbers.angular.T, numbers.linear.T), inertias, numbers.gravity)

@@ -7,12 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.errors import DescriptionError
+import fgmbs
+from fgmbs.errors import ArgumentError, DescriptionError
 from fgmbs.mechanisms.tree.branches import Branches, branches_of, joint_parents_of
 from fgmbs.mechanisms.tree.lagrangian_recursion import (
     Loads,
     inverse_dynamics,
     inverse_dynamics_jacobians,
+    of_robot,
     tree_of,
 )
 
@@ -167,3 +169,38 @@ def test_tables_that_are_none(parents, text):
 def test_branches_that_leave_a_joint_out():
     with pytest.raises(DescriptionError, match="branch 1: expected joints from 2 on; found 3 to 4"):
         joint_parents_of(Branches((-1, 0), ((0, 1), (3, 4))))
+
+
+def test_three_formulations_agree_with_forces_and_torques_on_every_link(case, data_dir):
+    """The recursion of the paper and the closed form of Newton–Euler, on the human of the file."""
+    robot = fgmbs.load(data_dir / "robots" / "human43" / "human43_synthetic.urdf")
+    tree, (_, motion, loads) = of_robot(robot), case
+    n = len(robot.joint_names)
+
+    def newton_euler(q, dq, ddq):
+        """Loads that stay along the axes of the ground are other wrenches in every position."""
+
+        def wrench(link, force, point, torque):
+            R, _ = robot.body_frame(link, q, 0.0)
+            f = R.T @ force
+            return jnp.concatenate([R.T @ torque + jnp.cross(point, f), f])
+
+        links = robot.topology.links
+        loaded = zip(links, loads.forces, loads.points, loads.torques, strict=True)
+        return fgmbs.tree.inverse_dynamics(robot, q, dq, ddq, jnp.stack([wrench(*one) for one in loaded]))
+
+    assert n == 43 and tree.parents == case[0].parents
+    Q = jax.jit(newton_euler)(*motion)
+    found = jax.jit(inverse_dynamics)(tree, *motion, loads)
+    assert np.abs(found - Q).max() <= 1e-12 * np.abs(Q).max()
+    none = Loads(*(jnp.zeros((43, 3)) for _ in range(3)))
+    closed = fgmbs.tree.inverse_dynamics_jacobians(robot, *motion)
+    recursive = jax.jit(inverse_dynamics_jacobians)(tree, *motion, none)
+    for ours, theirs in zip(recursive, closed, strict=True):
+        assert np.abs(ours - theirs).max() <= 1e-11 * np.abs(theirs).max()
+
+
+def test_a_robot_with_a_floating_base_is_refused(data_dir):
+    robot = fgmbs.load(data_dir / "robots" / "anymal_b" / "anymal_b.urdf", floating=True)
+    with pytest.raises(ArgumentError, match="expected joints of one degree of freedom; found .*, floating"):
+        of_robot(robot)
