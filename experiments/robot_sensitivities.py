@@ -108,12 +108,10 @@ def figure_of(dataset: xr.Dataset) -> Figure:
             *(np.array([float(exact.min()), float(exact.max())]) + np.array([-0.3, 0.3]) * max(size, 1e-9))
         )
         axes[0].set_ylabel(rf"$\partial Q_{{{i}}}/\partial {SYMBOLS[by]}_{{{m}}}$")
-        for name, color in (("adaptive differences", "tab:orange"), ("central differences", "tab:blue")):
-            error = np.abs(dataset[name][row] - exact) + 1e-18
-            axes[1].semilogy(TIMES, error, color=color, label=name)
-        axes[1].semilogy(
-            TIMES, np.abs(dataset["recursion"][row] - exact) + 1e-18, color="black", lw=1, label="recursion"
-        )
+        colors = {"adaptive differences": "tab:orange", "central differences": "tab:blue", "recursion": "black"}
+        for name, color in colors.items():
+            error = np.abs(dataset[name][row] - exact)
+            axes[1].semilogy(TIMES, error.where(error > 0), color=color, lw=1, label=name)
         axes[1].set_ylabel("error against the closed form")
         for axis in axes:
             axis.grid(alpha=0.3)

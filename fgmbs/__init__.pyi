@@ -1,6 +1,6 @@
 """What `fgmbs` has, and where it is; imported when it is asked for."""
 
-from . import inputs, losses, planar, plots, results, sensors, tree
+from . import inputs, losses, planar, plots, results, robots, sensors, tree
 from .compiled.cache import cache
 from .dynamics import acceleration, energy
 from .errors import ArgumentError, AssemblyError, DescriptionError, FgmbsError, Interrupted, SolveError
@@ -113,6 +113,7 @@ __all__ = [
     "readings",
     "results",
     "robot",
+    "robots",
     "save",
     "sensors",
     "simulate",

@@ -24,7 +24,7 @@ LAYERS = (
         ("solvers",),
         ("problems",),
         ("io",),
-        ("planar", "tree"),
+        ("planar", "robots", "tree"),
         ("results",),
         ("plots",),
         ("commands",),
