@@ -12,20 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.arguments import nearest, of_type
+from fgmbs.arguments import Numbers, nearest, of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.tree.kernels import closures, inverse, motion, rules
 from fgmbs.mechanisms.tree.kernels.inverse import Jacobians
 from fgmbs.mechanisms.tree.kernels.motion import Moving
 from fgmbs.mechanisms.tree.kernels.vectors import cross, dot, times
 from fgmbs.mechanisms.tree.robot import Robot
-from fgmbs.typing import Coordinates, Scalar, Velocities
-
-Wrenches = Float[Array, "bodies 6"]
+from fgmbs.typing import Scalar, Velocities
 
 
 def inverse_dynamics(
-    robot: Robot, q: Coordinates, dq: Velocities, ddq: Velocities, wrenches: Wrenches | None = None
+    robot: Robot, q: Numbers, dq: Numbers, ddq: Numbers, wrenches: Numbers | None = None
 ) -> Velocities:
     """Generalized forces τ = M q̈ + h of a motion, by recursive Newton–Euler sums [N m, N].
 
@@ -37,7 +35,7 @@ def inverse_dynamics(
 
 
 def forward_dynamics(
-    robot: Robot, q: Coordinates, dq: Velocities, tau: Velocities, wrenches: Wrenches | None = None
+    robot: Robot, q: Numbers, dq: Numbers, tau: Numbers, wrenches: Numbers | None = None
 ) -> Velocities:
     """Accelerations of the tree under generalized forces; loops, if there are any, are taken as open [rad/s², m/s²].
 
@@ -48,19 +46,19 @@ def forward_dynamics(
     return _forward(topology, numbers, q, dq, tau, wrenches)
 
 
-def mass_matrix(robot: Robot, q: Coordinates) -> Float[Array, "nv nv"]:
+def mass_matrix(robot: Robot, q: Numbers) -> Float[Array, "nv nv"]:
     """M(q), with rotor inertias, by composite rigid bodies [kg m², kg m, kg]."""
     topology, numbers, q, *_ = _given(robot, q)
     return _mass_matrix(topology, numbers, q)
 
 
-def bias(robot: Robot, q: Coordinates, dq: Velocities, wrenches: Wrenches | None = None) -> Velocities:
+def bias(robot: Robot, q: Numbers, dq: Numbers, wrenches: Numbers | None = None) -> Velocities:
     """h = τ − M q̈: gravity, gyroscopic and joint forces [N m, N]."""
     return inverse_dynamics(robot, q, dq, jnp.zeros_like(jnp.asarray(dq, float)), wrenches)
 
 
 def inverse_dynamics_jacobians(
-    robot: Robot, q: Coordinates, dq: Velocities, ddq: Velocities, wrenches: Wrenches | None = None
+    robot: Robot, q: Numbers, dq: Numbers, ddq: Numbers, wrenches: Numbers | None = None
 ) -> Jacobians:
     """(∂τ/∂q, ∂τ/∂q̇, ∂τ/∂q̈) in closed form."""
     topology, numbers, q, dq, ddq, wrenches = _given(robot, q, dq, ddq, wrenches)
@@ -68,19 +66,19 @@ def inverse_dynamics_jacobians(
 
 
 def forward_dynamics_jacobians(
-    robot: Robot, q: Coordinates, dq: Velocities, tau: Velocities, wrenches: Wrenches | None = None
+    robot: Robot, q: Numbers, dq: Numbers, tau: Numbers, wrenches: Numbers | None = None
 ) -> Jacobians:
     """(∂q̈/∂q, ∂q̈/∂q̇, ∂q̈/∂τ), from those of inverse dynamics."""
     topology, numbers, q, dq, tau, wrenches = _given(robot, q, dq, tau, wrenches)
     return _forward_jacobians(topology, numbers, q, dq, tau, wrenches)
 
 
-def frame(robot: Robot, q: Coordinates, name: str) -> tuple[Float[Array, "3 3"], Float[Array, "3"]]:
+def frame(robot: Robot, q: Numbers, name: str) -> tuple[Float[Array, "3 3"], Float[Array, "3"]]:
     """(rotation, origin) of a link or a named frame, seen from the ground [m]."""
     return robot.body_frame(name, _vector(robot, q, "q", robot.coordinate_names), 0.0)
 
 
-def frame_jacobian(robot: Robot, q: Coordinates, name: str) -> Float[Array, "6 nv"]:
+def frame_jacobian(robot: Robot, q: Numbers, name: str) -> Float[Array, "6 nv"]:
     """J with [ω; v] = J q̇ of a link or a named frame, v of its origin, along the axes of the ground."""
     topology, numbers, q, *_ = _given(robot, q)
     if name not in topology.frames:
@@ -95,14 +93,14 @@ def frame_jacobian(robot: Robot, q: Coordinates, name: str) -> Float[Array, "6 n
     return motion.gathered(topology, numbers, rows * moved)
 
 
-def center_of_mass(robot: Robot, q: Coordinates) -> Float[Array, "3"]:
+def center_of_mass(robot: Robot, q: Numbers) -> Float[Array, "3"]:
     """Of all bodies that move, seen from the ground [m]."""
     topology, numbers, q, *_ = _given(robot, q)
     at = motion.placed(topology, numbers, q)
     return (at.p + times(at.R, numbers.centre)) @ numbers.mass / jnp.sum(numbers.mass)
 
 
-def momentum(robot: Robot, q: Coordinates, dq: Velocities) -> Float[Array, "6"]:
+def momentum(robot: Robot, q: Numbers, dq: Numbers) -> Float[Array, "6"]:
     """[angular about the centre of mass; linear] momentum of all bodies, along the axes of the ground."""
     topology, numbers, q, dq, *_ = _given(robot, q, dq)
     at = motion.placed(topology, numbers, q, relative=True)
@@ -116,7 +114,7 @@ def momentum(robot: Robot, q: Coordinates, dq: Velocities) -> Float[Array, "6"]:
     return jnp.concatenate([spin - jnp.cross(centre, total), total])
 
 
-def energies(robot: Robot, q: Coordinates, dq: Velocities) -> tuple[Scalar, Scalar]:
+def energies(robot: Robot, q: Numbers, dq: Numbers) -> tuple[Scalar, Scalar]:
     """(kinetic, potential) energy, that of rotors and springs included [J]."""
     topology, numbers, q, dq, *_ = _given(robot, q, dq)
     at = motion.placed(topology, numbers, q, relative=True)
@@ -128,7 +126,7 @@ def energies(robot: Robot, q: Coordinates, dq: Velocities) -> tuple[Scalar, Scal
     return kinetic / 2, robot.potential(q)
 
 
-def regressor(robot: Robot, q: Coordinates, dq: Velocities, ddq: Velocities) -> Float[Array, "nv bodies 10"]:
+def regressor(robot: Robot, q: Numbers, dq: Numbers, ddq: Numbers) -> Float[Array, "nv bodies 10"]:
     """Y with τ = Σ Y[:, b] π_b + forces of the joints, linear in the numbers π_b of each body.
 
     π = (m, m c, inertia xx, yy, zz, xy, xz, yz about the origin of the body), seen from it.
@@ -164,7 +162,7 @@ def regressor(robot: Robot, q: Coordinates, dq: Velocities, ddq: Velocities) -> 
     return jnp.moveaxis(motion.gathered(topology, numbers, jnp.moveaxis(by_column, 0, -1)), -1, 0)
 
 
-def velocity(robot: Robot, q: Coordinates, dq: Velocities, name: str) -> Moving:
+def velocity(robot: Robot, q: Numbers, dq: Numbers, name: str) -> Moving:
     """(ω, v) of a link or a named frame, v of its origin, along the axes of the ground [rad/s, m/s]."""
     topology, numbers, q, dq, *_ = _given(robot, q, dq)
     J = frame_jacobian(robot, q, name)

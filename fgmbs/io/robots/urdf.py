@@ -1,4 +1,8 @@
-"""URDF files; a joint whose child another one carries closes a loop. Meshes need not be there; what is not of links and joints (transmissions, sensors, plugins) is left out."""
+"""URDF files.
+
+A joint whose child another one carries already closes a loop. Meshes need not be there; what is not of links and joints
+(transmissions, sensors, plugins) is left out.
+"""
 
 import math
 import os

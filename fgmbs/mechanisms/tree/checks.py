@@ -81,9 +81,9 @@ def _joints(description: RobotDescription) -> Iterator[str]:
         if joint.kind not in KINDS:
             yield f"{where}: expected a type of ({', '.join(KINDS)}); found '{joint.kind}'"
         if joint.parent not in (*links, GROUND):
-            yield f"{where}.parent: expected the name of a link; found '{joint.parent}'{nearest(joint.parent, links, 'links')}"
+            yield f"{where}.parent: {_no_link(joint.parent, links)}"
         if joint.child not in links:
-            yield f"{where}.child: expected the name of a link; found '{joint.child}'{nearest(joint.child, links, 'links')}"
+            yield f"{where}.child: {_no_link(joint.child, links)}"
         if joint.lower > joint.upper:
             yield f"{where}.limit: expected lower ≤ upper; found lower {joint.lower:g} and upper {joint.upper:g}"
         length = math.sqrt(sum(x * x for x in joint.axis))
@@ -92,6 +92,10 @@ def _joints(description: RobotDescription) -> Iterator[str]:
         for key in ("damping", "friction", "stiffness", "rotor_inertia"):
             if not 0 <= getattr(joint, key) < math.inf:
                 yield f"{where}.{key}: expected zero or a positive number; found {getattr(joint, key):g}"
+
+
+def _no_link(name: str, links: list[str]) -> str:
+    return f"expected the name of a link; found '{name}'{nearest(name, links, 'links')}"
 
 
 def _tree(description: RobotDescription) -> Iterator[str]:
@@ -150,10 +154,10 @@ def _places(description: RobotDescription) -> Iterator[str]:
             yield f"{where}: expected a type of ({', '.join(CLOSURES)}); found '{closure.kind}'"
         for key in ("link_a", "link_b"):
             if (name := getattr(closure, key)) not in (*links, GROUND):
-                yield f"{where}.{key}: expected the name of a link; found '{name}'{nearest(name, links, 'links')}"
+                yield f"{where}.{key}: {_no_link(name, links)}"
     for frame in description.frames:
         if frame.link not in (*links, GROUND):
-            yield f"frame '{frame.name}'.link: expected the name of a link; found '{frame.link}'{nearest(frame.link, links, 'links')}"
+            yield f"frame '{frame.name}'.link: {_no_link(frame.link, links)}"
 
 
 def _masses(description: RobotDescription) -> Iterator[str]:

@@ -74,7 +74,7 @@ class Joint:
     child: str
     pose: Pose = Pose()
     axis: Vector = (1.0, 0.0, 0.0)
-    """Unit vector in the frame of the joint, which is the child's: of revolute, continuous, prismatic and screw ones."""
+    """Unit vector in the frame of the joint, which is the child's; of those with one coordinate."""
     pitch: float = 0.0
     """Of a screw: advance along the axis per radian [m/rad]."""
     lower: float = -float("inf")

@@ -222,7 +222,7 @@ class Robot(AbstractMechanism):
         return inverse.mass_matrix(*self.of, q)
 
     def forces(self, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:
-        return -rules.inverse_dynamics(*self.of, q, dq, jnp.zeros_like(dq))
+        return -rules.inverse_dynamics(*self.of, q, dq, jnp.zeros_like(dq), None)
 
     def potential(self, q: Coordinates) -> Scalar:
         topology, numbers = self.of
@@ -243,7 +243,7 @@ class Robot(AbstractMechanism):
     ) -> tuple[Velocities, Constraints]:
         if not self.topology.closures:
             tau = jnp.broadcast_to(jnp.asarray(applied, dq.dtype), dq.shape)
-            return rules.forward_dynamics(*self.of, q, dq, tau), jnp.zeros(0, q.dtype)
+            return rules.forward_dynamics(*self.of, q, dq, tau, None), jnp.zeros(0, q.dtype)
         M, Phi_q, c = self.mass_matrix(q), self.constraint_jacobian(q, t), self.constraint_bias(q, dq, t)
         return solve_kkt(M, Phi_q, self.forces(q, dq, t) + applied, c, self.local_sizes)
 

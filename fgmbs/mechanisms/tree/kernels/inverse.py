@@ -179,10 +179,11 @@ def jacobians(
 ) -> Jacobians:
     """∂τ/∂q, ∂τ/∂q̇, ∂τ/∂q̈ of the forces of a motion.
 
-    If column j turns all that it carries by δ, every vector x on a body b there changes by δ S_j × x, but for what
-    comes from the body p before (wrenches from outside, which belong to the bodies, too): δV_b = S_j × V_b + P, δV̇_b = S_j × V̇_b + A + P × V_b with P = V_p × S_j and
-    A = V̇_p × S_j + V_p × P. The forces of the bodies change by S_j ×* F_b + I_b A + D_b P, where
-    D P = V ×* I P + P ×* I V − I (V × P); by a change of q̇_j they change by I_b (V_j × S_j + P) + D_b S_j.
+    If column j turns all that it carries by δ, every vector x on a body b there changes by δ S_j × x (wrenches from
+    outside too, which belong to the bodies), but for what comes from the body p before: δV_b = S_j × V_b + P,
+    δV̇_b = S_j × V̇_b + A + P × V_b with P = V_p × S_j and A = V̇_p × S_j + V_p × P. The forces of the bodies change by
+    S_j ×* F_b + I_b A + D_b P, where D P = V ×* I P + P ×* I V − I (V × P); by a change of q̇_j they change by
+    I_b (V_j × S_j + P) + D_b S_j.
     """
     at = placed(topology, numbers, q, relative=True)
     S = columns(topology, numbers, at)

@@ -84,6 +84,7 @@ def placed(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates, relativ
         shifts[j] = place if kind == "spherical" else place + times(fixed, at[:3])
     if turns and topology.floats and relative:
         shifts[0] = jnp.zeros_like(shifts[0])
+    place_in_level: dict[int, int] = {}
     parts, order = [], [k for level in topology.levels for k in level]
     for level in topology.levels:
         own = np.array(level)

@@ -23,7 +23,7 @@ def inverse_dynamics(
     q: Coordinates,
     dq: Velocities,
     ddq: Velocities,
-    wrenches: Wrenches = None,
+    wrenches: Wrenches,
 ) -> Velocities:
     """τ = M q̈ + h. Its derivatives by the state are matrices in closed form, those by numbers go through the sums."""
     return inverse.forces_of_motion(topology, numbers, q, dq, ddq, wrenches)
@@ -50,7 +50,7 @@ def forward_dynamics(
     q: Coordinates,
     dq: Velocities,
     tau: Velocities,
-    wrenches: Wrenches = None,
+    wrenches: Wrenches,
 ) -> Velocities:
     """q̈ = M⁻¹ (τ − h), with derivatives −M⁻¹ ∂(M q̈ + h) of the inverse."""
     M, h = inverse.mass_matrix_and_bias(topology, numbers, q, dq, wrenches)
@@ -78,7 +78,7 @@ def forward_jacobians(
     q: Coordinates,
     dq: Velocities,
     tau: Velocities,
-    wrenches: Wrenches = None,
+    wrenches: Wrenches,
 ) -> Jacobians:
     """∂q̈/∂q, ∂q̈/∂q̇, ∂q̈/∂τ."""
     ddq = forward_dynamics(topology, numbers, q, dq, tau, wrenches)
