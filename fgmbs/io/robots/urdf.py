@@ -54,7 +54,7 @@ def _refuse_rings(joints: tuple[Joint, ...], root: Element, faults: Faults) -> N
         ring = [joint.child, joint.parent]
         while ring[-1] in parents and ring[-1] != joint.child:
             ring.append(parents[ring[-1]])
-        if ring[-1] == joint.child:
+        if ring[-1] == joint.child and joint.child not in parents:
             faults.add(element, f"expected a tree; found the cycle {' → '.join(reversed(ring))}")
         parents.setdefault(joint.child, joint.parent)
     faults.refuse()

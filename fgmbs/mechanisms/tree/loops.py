@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from fgmbs.errors import DescriptionError
 from fgmbs.mechanisms.tree.description import Closure, Joint, Pose, RobotDescription
+from fgmbs.mechanisms.tree.poses import compose, inverse
 
 _KINDS = {
     "revolute": "revolute",
@@ -67,14 +68,35 @@ def closure(joint: Joint, pose_a: Pose, pose_b: Pose) -> tuple[Closure, list[str
 def close_loops(description: RobotDescription) -> RobotDescription:
     """A description in which joints may form loops, as a tree with closures.
 
+    A joint that closes a loop stands where its pose on the parent is; on the child that is where it finds the place in
+    the zero position, which the loop has to fit.
+
     Raises:
         DescriptionError: A joint that closes a loop is of a kind that cannot.
     """
     tree, closing = split(description.joints)
-    made = [closure(joint, joint.pose, Pose()) for joint in closing]
+    poses = _in_zero_position(tree)
+    made = []
+    for joint in closing:
+        at = compose(poses.get(joint.parent, Pose()), joint.pose)
+        made.append(closure(joint, joint.pose, compose(inverse(poses.get(joint.child, Pose())), at)))
     return dataclasses.replace(
         description,
         joints=tree,
         closures=description.closures + tuple(one for one, _ in made),
         notes=description.notes + tuple(note for _, notes in made for note in notes),
     )
+
+
+def _in_zero_position(tree: Sequence[Joint]) -> dict[str, Pose]:
+    """Links that joints move, seen from their root."""
+    above = {joint.child: joint for joint in tree}
+    poses: dict[str, Pose] = {}
+    for link in above:
+        way, at = [], link
+        while at in above and at not in poses:
+            way.append(above[at])
+            at = above[at].parent
+        for joint in reversed(way):
+            poses[joint.child] = compose(poses.get(joint.parent, Pose()), joint.pose)
+    return poses
