@@ -1,6 +1,6 @@
 """What `fgmbs` has, and where it is; imported when it is asked for."""
 
-from . import inputs, losses, planar, plots, results, sensors
+from . import inputs, losses, planar, plots, results, robots, sensors, tree
 from .compiled.cache import cache
 from .dynamics import acceleration, energy
 from .errors import ArgumentError, AssemblyError, DescriptionError, FgmbsError, Interrupted, SolveError
@@ -8,13 +8,14 @@ from .factors.base import Factor, Noise
 from .factors.priors import prior
 from .graph.time_graph import TimeGraph, Unknowns
 from .io.experiments.motion_files import read_motion
-from .io.planar.load import load
+from .io.load import load
 from .io.sensor_files import read_sensors
 from .kinematics import assemble, mobility, sweep, velocities
 from .mechanisms.base import AbstractMechanism
 from .mechanisms.friction import Friction
 from .mechanisms.motor import Motor
 from .mechanisms.planar.mechanism import PlanarMechanism
+from .mechanisms.tree.robot import Robot, robot
 from .problems.design.excitation import design_excitation
 from .problems.design.result import ExcitationDesign
 from .problems.driven.driven_motion import DrivenMotion
@@ -67,6 +68,7 @@ __all__ = [
     "OnlineEstimator",
     "PlanarMechanism",
     "Recording",
+    "Robot",
     "Signal",
     "Simulation",
     "SmoothedMotion",
@@ -110,6 +112,8 @@ __all__ = [
     "read_sensors",
     "readings",
     "results",
+    "robot",
+    "robots",
     "save",
     "sensors",
     "simulate",
@@ -118,5 +122,6 @@ __all__ = [
     "sweep",
     "to_dataset",
     "trajectories",
+    "tree",
     "velocities",
 ]

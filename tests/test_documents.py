@@ -27,7 +27,9 @@ def blocks(path, language):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("document", ["README.md", "docs/mechanism_classes.md", "docs/mechanism_files.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/mechanism_classes.md", "docs/mechanism_files.md", "docs/robots.md"]
+)
 def test_python_prints_what_it_says(document, tmp_path, monkeypatch, capsys):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     monkeypatch.chdir(tmp_path)

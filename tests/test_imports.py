@@ -24,7 +24,7 @@ LAYERS = (
         ("solvers",),
         ("problems",),
         ("io",),
-        ("planar",),
+        ("planar", "robots", "tree"),
         ("results",),
         ("plots",),
         ("commands",),

@@ -1,0 +1,184 @@
+"""What is wrong with the description of a robot as a whole, and what is possible but may not be meant."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from fgmbs.arguments import nearest
+from fgmbs.errors import DescriptionError
+from fgmbs.mechanisms.tree.description import Joint, RobotDescription
+
+GROUND = "world"
+"""What a description calls the ground where no link is it."""
+KINDS = ("revolute", "continuous", "prismatic", "screw", "spherical", "floating", "fixed")
+SCALAR = ("revolute", "continuous", "prismatic", "screw")
+CLOSURES = ("revolute", "prismatic", "spherical", "fixed", "connect")
+_ROUNDING = 1e-6
+"""Relative slack of inertias, which files round."""
+
+
+def checked(description: RobotDescription) -> RobotDescription:
+    """The description itself.
+
+    Raises:
+        DescriptionError: All that is wrong with it.
+    """
+    found = faults(description)
+    if found:
+        raise DescriptionError([f"{description.source or description.name}: {text}" for text in found])
+    return description
+
+
+def faults(description: RobotDescription) -> list[str]:
+    """What is wrong, each as 'thing: expected …; found …'."""
+    found = [*_names(description), *_joints(description)]
+    if not found:
+        found += [*_tree(description), *_mimics(description), *_places(description)]
+    return found or list(_masses(description))
+
+
+def remarks(description: RobotDescription) -> list[str]:
+    """What is possible in a file, but in no body that can be made: inertias, by the name of the link."""
+    found = []
+    for link in description.links:
+        inertia = np.asarray(link.inertia, float)
+        moments = np.linalg.eigvalsh((inertia + inertia.T) / 2)
+        slack = _ROUNDING * max(np.max(np.abs(moments)), 1e-300)
+        if moments[0] < -slack:
+            found.append(f"link '{link.name}': a principal moment of inertia is negative, {moments[0]:.4g} kg m²")
+        elif moments[0] + moments[1] < moments[2] - slack:
+            small, middle, large = (f"{moment:.4g}" for moment in moments)
+            found.append(
+                f"link '{link.name}': its principal moments of inertia are those of no body, {small} + {middle} < "
+                f"{large} kg m²"
+            )
+        if link.mass == 0 and moments[2] > slack:
+            found.append(f"link '{link.name}': it has a moment of inertia, but no mass")
+    return found
+
+
+def _names(description: RobotDescription) -> Iterator[str]:
+    sections = {
+        "link": [link.name for link in description.links],
+        "joint": [joint.name for joint in description.joints],
+        "closure": [closure.name for closure in description.closures],
+        "frame": [frame.name for frame in description.frames],
+    }
+    for kind, names in sections.items():
+        for name, count in Counter(names).items():
+            if count > 1:
+                yield f"{kind} '{name}': expected a name of its own; found {count} of this name"
+    if not description.links:
+        yield "robot: expected at least one link; found none"
+
+
+def _joints(description: RobotDescription) -> Iterator[str]:
+    links = [link.name for link in description.links]
+    for joint in description.joints:
+        where = f"joint '{joint.name}'"
+        if joint.kind not in KINDS:
+            yield f"{where}: expected a type of ({', '.join(KINDS)}); found '{joint.kind}'"
+        if joint.parent not in (*links, GROUND):
+            yield f"{where}.parent: {_no_link(joint.parent, links)}"
+        if joint.child not in links:
+            yield f"{where}.child: {_no_link(joint.child, links)}"
+        if joint.lower > joint.upper:
+            yield f"{where}.limit: expected lower ≤ upper; found lower {joint.lower:g} and upper {joint.upper:g}"
+        length = math.sqrt(sum(x * x for x in joint.axis))
+        if joint.kind in SCALAR and not 1e-9 < length < math.inf:
+            yield f"{where}.axis: expected a direction; found {joint.axis}"
+        for key in ("damping", "friction", "stiffness", "rotor_inertia"):
+            if not 0 <= getattr(joint, key) < math.inf:
+                yield f"{where}.{key}: expected zero or a positive number; found {getattr(joint, key):g}"
+
+
+def _no_link(name: str, links: list[str]) -> str:
+    return f"expected the name of a link; found '{name}'{nearest(name, links, 'links')}"
+
+
+def _tree(description: RobotDescription) -> Iterator[str]:
+    """One root, no link with two parents, no cycle."""
+    parent: dict[str, Joint] = {}
+    for joint in description.joints:
+        if joint.child in parent:
+            yield (
+                f"link '{joint.child}': expected one joint that carries it; found '{parent[joint.child].name}' and "
+                f"'{joint.name}'. A loop is closed by a closure, not by a second parent"
+            )
+        parent[joint.child] = joint
+    roots = [link.name for link in description.links if link.name not in parent]
+    on_ground = [joint.child for joint in description.joints if joint.parent == GROUND]
+    has_ground = GROUND in (link.name for link in description.links)
+    roots += [] if has_ground or not on_ground or description.floating else [GROUND]
+    if len(roots) > 1:
+        listed = ", ".join(f"'{name}'" for name in roots)
+        yield f"robot: expected one root, a link that no joint carries; found {len(roots)}: {listed}"
+    for link in description.links:
+        seen, name = [], link.name
+        while name in parent and name not in seen:
+            seen.append(name)
+            name = parent[name].parent
+        if name in seen:
+            ring = [*seen[seen.index(name) :], name]
+            if ring[0] == min(ring):
+                yield f"robot: expected a tree; found the cycle {' → '.join(reversed(ring))} without a closure"
+
+
+def _mimics(description: RobotDescription) -> Iterator[str]:
+    joints = {joint.name: joint for joint in description.joints}
+    for joint in description.joints:
+        if joint.mimic is None:
+            continue
+        where, other = f"joint '{joint.name}'.mimic", joint.mimic.joint
+        if other not in joints:
+            yield f"{where}: expected the name of a joint; found '{other}'{nearest(other, joints, 'joints')}"
+            continue
+        for name in (joint.name, other):
+            if joints[name].kind not in SCALAR:
+                yield f"{where}: expected joints of one coordinate; found '{name}', which is {joints[name].kind}"
+        seen, name = [], joint.name
+        while name in joints and name not in seen and joints[name].mimic is not None:
+            seen.append(name)
+            name = joints[name].mimic.joint
+        if name in seen:
+            yield f"{where}: expected a joint that moves by itself at the end; found {' → '.join([*seen, name])}"
+
+
+def _places(description: RobotDescription) -> Iterator[str]:
+    links = [link.name for link in description.links]
+    for closure in description.closures:
+        where = f"closure '{closure.name}'"
+        if closure.kind not in CLOSURES:
+            yield f"{where}: expected a type of ({', '.join(CLOSURES)}); found '{closure.kind}'"
+        for key in ("link_a", "link_b"):
+            if (name := getattr(closure, key)) not in (*links, GROUND):
+                yield f"{where}.{key}: {_no_link(name, links)}"
+    for frame in description.frames:
+        if frame.link not in (*links, GROUND):
+            yield f"frame '{frame.name}'.link: {_no_link(frame.link, links)}"
+
+
+def _masses(description: RobotDescription) -> Iterator[str]:
+    """Links that move and carry nothing have no equation of motion."""
+    links = {link.name: link for link in description.links}
+    children: dict[str, list[Joint]] = {}
+    for joint in description.joints:
+        children.setdefault(joint.parent, []).append(joint)
+
+    def inertial(name: str) -> bool:
+        link = links[name]
+        if link.mass > 0 or np.any(np.asarray(link.inertia)):
+            return True
+        return any(inertial(joint.child) for joint in children.get(name, ()))
+
+    for link in description.links:
+        if not 0 <= link.mass < math.inf:
+            yield f"link '{link.name}'.mass: expected zero or a positive number; found {link.mass:g}"
+    for joint in description.joints:
+        if joint.kind != "fixed" and not joint.rotor_inertia and not inertial(joint.child):
+            yield (
+                f"link '{joint.child}': expected an inertia, because the {joint.kind} joint '{joint.name}' moves it; "
+                "found none in it and in what it carries"
+            )

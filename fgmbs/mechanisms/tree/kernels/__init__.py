@@ -1,0 +1,1 @@
+"""Kernels of trees: positions, motion, forces and their derivatives."""

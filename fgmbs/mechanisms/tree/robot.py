@@ -1,0 +1,337 @@
+"""Robots: trees of bodies in the coordinates of their joints, loops closed by constraints."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.spatial.transform import Rotation
+
+from fgmbs.algebra.kkt import solve_kkt
+from fgmbs.arguments import nearest
+from fgmbs.compiled.tracing import computed_now
+from fgmbs.errors import ArgumentError
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.tree import coordinates
+from fgmbs.mechanisms.tree.checks import SCALAR, checked
+from fgmbs.mechanisms.tree.description import RobotDescription
+from fgmbs.mechanisms.tree.kernels import closures, inverse, motion, rules
+from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers, TreeParameters, tree_numbers
+from fgmbs.mechanisms.tree.kernels.vectors import times
+from fgmbs.mechanisms.tree.topology import Merged, TreeTopology, merged
+from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
+from fgmbs.unknowns import Path, known
+
+FRICTION_WIDTH = 0.01
+"""Speed within which dry friction turns its sign, where nothing else is said [rad/s, m/s]."""
+
+
+class Origin:
+    """Where a robot comes from. All are equal: nothing that is compiled depends on it."""
+
+    def __init__(self, description: RobotDescription):
+        self.description = description
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Origin)
+
+    def __hash__(self) -> int:
+        return hash(Origin)
+
+
+class Robot(AbstractMechanism):
+    """Bodies in a tree of joints; q are the coordinates of the joints in file order, those of followers left out.
+
+    A floating joint has position and unit quaternion (w, x, y, z) of its body, and the velocities [ω; v] seen from
+    there; a spherical one has a quaternion and ω. Forces on them are moments and forces seen from the body.
+    """
+
+    topology: TreeTopology = eqx.field(static=True)
+    origin: Origin = eqx.field(static=True)
+    parameters: TreeParameters
+    home: Float[Array, " n"]
+    """The reference configuration; no parameter."""
+    numbers: TreeNumbers | None = None
+    """Derived numbers; None before `evaluated`."""
+
+    @property
+    def description(self) -> RobotDescription:
+        """What it was made of, whatever its parameters are now."""
+        return self.origin.description
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Joints that move, in file order, followers too."""
+        return self.topology.joints
+
+    @property
+    def frame_names(self) -> tuple[str, ...]:
+        """Links, merged ones too, and named frames."""
+        return self.topology.frames
+
+    def limits(self, key: str) -> Float[np.ndarray, " joints"]:
+        """Of each joint of `joint_names`: "lower", "upper", "max_velocity" or "max_effort" of the description."""
+        found = {joint.name: getattr(joint, key) for joint in self.description.joints}
+        return np.array([found.get(name, np.inf if key != "lower" else -np.inf) for name in self.topology.joints])
+
+    def evaluated(self) -> "Robot":
+        parameters = known(self.parameters)
+        return Robot(self.topology, self.origin, parameters, self.home, _numbers(self.topology, parameters))
+
+    def bare(self) -> "Robot":
+        return Robot(self.topology, self.origin, self.parameters, self.home)
+
+    @property
+    def of(self) -> tuple[TreeTopology, TreeNumbers]:
+        """(topology, derived numbers)."""
+        return self.topology, _numbers(self.topology, known(self.parameters)) if self.numbers is None else self.numbers
+
+    @property
+    def described(self) -> "Robot":
+        with computed_now():
+            return robot(self.description)
+
+    @property
+    def title(self) -> str:
+        return self.topology.name or "robot"
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return self.topology.names(velocities=False)
+
+    @property
+    def velocity_names(self) -> tuple[str, ...]:
+        return self.topology.names(velocities=True)
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in closures.names(self.topology))
+
+    @property
+    def coordinate_units(self) -> tuple[str, ...]:
+        return self.topology.units(velocities=False)
+
+    @property
+    def velocity_units(self) -> tuple[str, ...]:
+        return tuple(f"{unit}/s" for unit in self.topology.units(velocities=True))
+
+    @property
+    def actuator_names(self) -> tuple[str, ...]:
+        return tuple(self.topology.joints[j] for j in self.topology.motors)
+
+    @property
+    def actuator_units(self) -> tuple[str, ...]:
+        return tuple("N" if self.topology.kinds[j] == "prismatic" else "N m" for j in self.topology.motors)
+
+    @property
+    def actuator_effects(self) -> tuple[str, ...]:
+        prismatic = [self.topology.kinds[j] == "prismatic" for j in self.topology.motors]
+        return tuple(
+            f"{'force' if p else 'torque'} on {n}" for p, n in zip(prismatic, self.actuator_names, strict=True)
+        )
+
+    @property
+    def body_names(self) -> tuple[str, ...]:
+        return self.topology.frames
+
+    @property
+    def point_names(self) -> tuple[str, ...]:
+        return self.topology.frames
+
+    @property
+    def fixed_points(self) -> tuple[int, ...]:
+        return tuple(i for i, body in enumerate(self.topology.frame_bodies) if body < 0)
+
+    @property
+    def reference(self) -> Coordinates:
+        return self.home
+
+    @property
+    def vectors(self) -> tuple[int, ...]:
+        found, count = [], 0
+        for j, kind in enumerate(self.topology.kinds):
+            if self.topology.leaders[j] == j:
+                parts = {"spherical": [3], "floating": [3, 3]}.get(kind, [1])
+                for size in parts:
+                    found += [count] * size
+                    count += 1
+        return tuple(found)
+
+    @property
+    def _length(self) -> Scalar:
+        """Mean distance of joints from those before: what lengths are compared with [m]."""
+        squares = jnp.sum(self.of[1].place ** 2, axis=0)
+        there = squares > 0
+        distances = jnp.where(there, jnp.sqrt(jnp.where(there, squares, 1.0)), 0.0)
+        mean = jnp.sum(distances) / jnp.maximum(jnp.sum(there), 1)
+        return jax.lax.stop_gradient(jnp.where(mean > 0, mean, 1.0))
+
+    def _sizes(self, units: tuple[str, ...]) -> Float[Array, " units"] | None:
+        if len(set(self.topology.units(velocities=True))) < 2:
+            return None
+        return jnp.where(np.array([unit == "m" for unit in units]), self._length, 1.0)
+
+    @property
+    def local_sizes(self) -> Velocities | None:
+        return self._sizes(self.topology.units(velocities=True))
+
+    @property
+    def coordinate_sizes(self) -> Coordinates:
+        sizes = self._sizes(self.coordinate_units)
+        return jnp.ones(self.n, self.home.dtype) if sizes is None else sizes
+
+    @property
+    def constraint_sizes(self) -> Constraints:
+        in_metres = "rad" not in self.topology.units(velocities=True)
+        powers = np.where(closures.lengths(self.topology), 1, 0) - int(in_metres)
+        return self._length ** jnp.asarray(powers, float)
+
+    @property
+    def dof(self) -> int:
+        if not self.topology.closures:
+            return self.nv
+        from fgmbs.kinematics.mobility import degrees_of_freedom  # kinematics build on mechanisms
+
+        return degrees_of_freedom(self.described)
+
+    def physical_parameters(self) -> dict[str, Array]:
+        return {key: value for key, value in vars(known(self.parameters)).items() if value.size}
+
+    def parameter_name(self, path: Path) -> str:
+        return path[-1].name
+
+    def margins(self) -> dict[str, Scalar]:
+        """By LINK.inertia: the least of what half the trace of its inertia leaves over its principal moments, all
+        zero or more of a body that can be made [kg m²]."""
+        J = jnp.moveaxis(self.of[1].inertia, -1, 0)
+        half = jnp.trace(J, axis1=1, axis2=2)[:, None, None] / 2 * jnp.eye(3) - J
+        least = jnp.linalg.eigvalsh(half)[:, 0]
+        return {f"{link}.inertia": least[k] for k, link in enumerate(self.topology.links)}
+
+    @property
+    def gravity(self) -> Float[Array, "3"]:
+        return self.of[1].gravity
+
+    def constraints(self, q: Coordinates, t: Scalar) -> Constraints:
+        if not self.topology.closures:
+            return jnp.zeros(0, q.dtype)
+        topology, numbers = self.of
+        return closures.rows(topology, numbers, motion.placed(topology, numbers, q, relative=True))
+
+    def mass_matrix(self, q: Coordinates) -> Float[Array, "nv nv"]:
+        return inverse.mass_matrix(*self.of, q)
+
+    def forces(self, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:
+        return -rules.inverse_dynamics(*self.of, q, dq, jnp.zeros_like(dq), None)
+
+    def potential(self, q: Coordinates) -> Scalar:
+        topology, numbers = self.of
+        at = motion.placed(topology, numbers, q)
+        c = at.p + times(at.R, numbers.centre)
+        energy = -jnp.sum(numbers.mass * (numbers.gravity @ c))
+        if topology.has_springs:
+            x = motion.taken(motion.joint_coordinates(topology, numbers, q), topology.columns)
+            energy = energy + jnp.sum(numbers.stiffness * (x - numbers.rest) ** 2) / 2
+        return energy
+
+    def actuation(self, q: Coordinates, t: Scalar) -> Float[Array, "nv nu"]:
+        places = self.topology.starts[1][list(self.topology.motors)]
+        return jnp.asarray(np.eye(self.nv)[:, places.astype(int)], q.dtype)
+
+    def accelerations(
+        self, q: Coordinates, dq: Velocities, t: Scalar, applied: Velocities | float = 0.0
+    ) -> tuple[Velocities, Constraints]:
+        if not self.topology.closures:
+            tau = jnp.broadcast_to(jnp.asarray(applied, dq.dtype), dq.shape)
+            return rules.forward_dynamics(*self.of, q, dq, tau, None), jnp.zeros(0, q.dtype)
+        M, Phi_q, c = self.mass_matrix(q), self.constraint_jacobian(q, t), self.constraint_bias(q, dq, t)
+        return solve_kkt(M, Phi_q, self.forces(q, dq, t) + applied, c, self.local_sizes)
+
+    def retract(self, q: Coordinates, v: Velocities) -> Coordinates:
+        return coordinates.retract(self.topology, q, v)
+
+    def local(self, q0: Coordinates, q1: Coordinates) -> Velocities:
+        return coordinates.local(self.topology, q0, q1)
+
+    @property
+    def is_vector_space(self) -> bool:
+        return coordinates.is_flat(self.topology)
+
+    def body_frame(self, body: str, q: Coordinates, t: Scalar) -> tuple[Float[Array, "3 3"], Float[Array, "3"]]:
+        """(rotation, origin) of a link or of a named frame."""
+        k = _index(body, self.topology.frames, "body", "links and frames")
+        topology, numbers = self.of
+        at = motion.placed(topology, numbers, q)
+        frame = numbers.frame_turn[..., k], numbers.frame_place[:, k]
+        return closures.on_body(at, topology.frame_bodies[k], *frame)
+
+    def point_position(self, point: str, q: Coordinates) -> Float[Array, "3"]:
+        _index(point, self.topology.frames, "point", "links and frames")
+        return self.body_frame(point, q, 0.0)[1]
+
+
+def robot(description: RobotDescription) -> Robot:
+    """The robot of a description.
+
+    Raises:
+        DescriptionError: All that is wrong with it.
+    """
+    whole = merged(checked(description))
+    joints = whole.joints
+    lower, upper = (np.array([getattr(joint, key) for joint in joints]) for key in ("lower", "upper"))
+    parameters = TreeParameters(**{key: jnp.asarray(x, float) for key, x in _numbers_of(whole, description).items()})
+    return Robot(
+        whole.topology, Origin(description), parameters, jnp.asarray(coordinates.home(whole.topology, lower, upper))
+    )
+
+
+def _numbers_of(whole: Merged, description: RobotDescription) -> dict[str, np.ndarray]:
+    def each(key: str) -> np.ndarray:
+        return np.array([getattr(joint, key) for joint in whole.joints], float)
+
+    def poses(matrices, *shape: int) -> tuple[np.ndarray, np.ndarray]:
+        stacked = np.array(matrices, float).reshape(-1, 4, 4)
+        turns = Rotation.from_matrix(stacked[:, :3, :3]).as_rotvec() if len(stacked) else np.zeros((0, 3))
+        return stacked[:, :3, 3].reshape(*shape, 3), turns.reshape(*shape, 3)
+
+    axes = np.array([j.axis if j.kind in SCALAR else (1, 0, 0) for j in whole.joints], float).reshape(-1, 3)
+    positions, rotations = poses(whole.places, -1)
+    frame_positions, frame_rotations = poses(whole.frames, -1)
+    closure_positions, closure_rotations = poses(whole.closures, -1, 2)
+    upper = [(0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)]
+    return dict(
+        positions=positions,
+        rotations=rotations,
+        axes=axes / np.linalg.norm(axes, axis=1, keepdims=True),
+        pitches=each("pitch"),
+        multipliers=np.array([multiplier for multiplier, _ in whole.follows]),
+        offsets=np.array([offset for _, offset in whole.follows]),
+        masses=np.array([mass for mass, *_ in whole.inertias]),
+        centres=np.array([centre for _, centre, _ in whole.inertias]).reshape(-1, 3),
+        inertias=np.array([inertia[upper[0], upper[1]] for *_, inertia in whole.inertias]).reshape(-1, 6),
+        gravity=np.array(description.gravity),
+        rotor_inertias=each("rotor_inertia"),
+        gear_ratios=each("gear_ratio"),
+        damping=each("damping"),
+        coulomb=each("friction"),
+        friction_width=np.array(FRICTION_WIDTH),
+        stiffness=each("stiffness"),
+        spring_references=each("spring_reference"),
+        frame_positions=frame_positions,
+        frame_rotations=frame_rotations,
+        closure_positions=closure_positions,
+        closure_rotations=closure_rotations,
+        closure_axes=np.array([closure.axis for closure in description.closures], float).reshape(-1, 3),
+    )
+
+
+def _index(name: str, names: tuple[str, ...], argument: str, kind: str) -> int:
+    if name not in names:
+        raise ArgumentError(f"{argument}: there is no {argument} {name!r}{nearest(name, names, kind)}")
+    return names.index(name)
+
+
+@eqx.filter_jit
+def _numbers(topology: TreeTopology, parameters: TreeParameters) -> TreeNumbers:
+    """Compiled, because outside of a trace hundreds of single operations take seconds."""
+    return tree_numbers(topology, parameters)

@@ -1,0 +1,211 @@
+"""Functions that make the parts of robots, and the whole of parts; see `fgmbs.robots`."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fgmbs.arguments import finite, of_type
+from fgmbs.errors import ArgumentError, DescriptionError
+from fgmbs.mechanisms.tree.description import (
+    Closure,
+    ClosureKind,
+    Frame,
+    Joint,
+    JointKind,
+    Link,
+    Mimic,
+    Pose,
+    RobotDescription,
+    Shape,
+    Vector,
+)
+from fgmbs.mechanisms.tree.loops import close_loops
+from fgmbs.mechanisms.tree.placed import GROUND, unit_axis
+from fgmbs.mechanisms.tree.poses import from_rpy, vector_of
+from fgmbs.mechanisms.tree.robot import Robot
+from fgmbs.mechanisms.tree.robot import robot as of_description
+
+Part: TypeAlias = Link | Joint | Closure | Frame
+Numbers: TypeAlias = tuple | list | np.ndarray
+
+
+def robot(*parts: Part, name: str = "robot", gravity: Numbers = (0.0, 0.0, -9.81), floating: bool = False) -> Robot:
+    """The robot of some parts; its coordinates are those of its joints in the order given.
+
+    A joint may hold on to the ground, "world", or the first link without a joint is the ground, or floats. A joint that
+    closes a loop becomes a closure.
+
+    Args:
+        parts: Links, joints, closures, frames.
+        name: What to call it.
+        gravity: Acceleration of free fall [m/s²].
+        floating: Whether its root floats.
+
+    Raises:
+        ArgumentError: Something that is no part.
+        DescriptionError: All faults, each with the part, what was found and what is accepted.
+    """
+    for part in parts:
+        of_type("parts", part, (Link, Joint, Closure, Frame), "links, joints … as fgmbs.robots makes them")
+    links, joints, closures, frames = (
+        tuple(part for part in parts if isinstance(part, kind)) for kind in (Link, Joint, Closure, Frame)
+    )
+    if any(joint.parent == GROUND for joint in joints) and GROUND not in {link.name for link in links}:
+        links = (Link(GROUND), *links)
+    return of_description(
+        close_loops(
+            RobotDescription(name, links, joints, closures, frames, _vector("gravity", gravity), floating=floating)
+        )
+    )
+
+
+def link(
+    name: str,
+    mass: float = 0.0,
+    center: Numbers = (0, 0, 0),
+    inertia: Numbers = (0, 0, 0),
+    shapes: tuple[Shape, ...] = (),
+) -> Link:
+    """A rigid body.
+
+    Args:
+        mass: [kg]
+        center: Centre of mass, seen from the link [m].
+        inertia: About the centre of mass along the axes of the link: xx, yy, zz, or these and xy, xz, yz, or a matrix
+            [kg m²].
+        shapes: What is drawn, as `box`, `cylinder` and `sphere` make it.
+    """
+    given = np.asarray(finite(f"link '{name}': inertia", inertia))
+    if given.shape == (3, 3):
+        given = given[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+    if given.shape not in ((3,), (6,)):
+        raise ArgumentError(f"link '{name}': inertia: expected 3 or 6 numbers, or 3×3; found shape {given.shape}")
+    xx, yy, zz, xy, xz, yz = (*given.tolist(), 0.0, 0.0, 0.0)[:6]
+    at = _vector(f"link '{name}': center", center)
+    return Link(name, float(mass), at, ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)), tuple(shapes))
+
+
+def revolute(name: str, parent: str, child: str, axis: Numbers, **details: Any) -> Joint:
+    """A joint that turns about an axis; for `details` see `joint`."""
+    return joint("revolute", name, parent, child, axis=axis, **details)
+
+
+def prismatic(name: str, parent: str, child: str, axis: Numbers, **details: Any) -> Joint:
+    """A joint that slides along an axis; for `details` see `joint`."""
+    return joint("prismatic", name, parent, child, axis=axis, **details)
+
+
+def screw(name: str, parent: str, child: str, axis: Numbers, pitch: float, **details: Any) -> Joint:
+    """A joint that turns about an axis and advances along it by `pitch` per radian [m/rad]; see `joint`."""
+    return joint("screw", name, parent, child, axis=axis, pitch=float(pitch), **details)
+
+
+def spherical(name: str, parent: str, child: str, **details: Any) -> Joint:
+    """A ball joint; its coordinates are a unit quaternion (w, x, y, z)."""
+    return joint("spherical", name, parent, child, **details)
+
+
+def floating(name: str, parent: str, child: str, **details: Any) -> Joint:
+    """Six degrees of freedom: position and unit quaternion (w, x, y, z)."""
+    return joint("floating", name, parent, child, **details)
+
+
+def fixed(name: str, parent: str, child: str, xyz: Numbers = (0, 0, 0), rpy: Numbers = (0, 0, 0)) -> Joint:
+    """Two links that are one body; the frame of the second is kept."""
+    return joint("fixed", name, parent, child, xyz=xyz, rpy=rpy)
+
+
+def joint(
+    kind: JointKind,
+    name: str,
+    parent: str,
+    child: str,
+    *,
+    xyz: Numbers = (0, 0, 0),
+    rpy: Numbers = (0, 0, 0),
+    axis: Numbers = (1, 0, 0),
+    mimic: tuple | None = None,
+    **details: Any,
+) -> Joint:
+    """A joint of any kind.
+
+    Args:
+        kind: revolute, continuous, prismatic, screw, spherical, floating or fixed.
+        xyz: Where the frame of the child is in the zero position, seen from the parent [m].
+        rpy: How it is turned there: roll, pitch, yaw [rad].
+        axis: Of any length but zero, seen from the child.
+        mimic: (other joint, multiplier, offset): q = multiplier q_other + offset.
+        details: `lower`, `upper`, `max_velocity`, `max_effort`, `damping`, `friction`, `stiffness`, `spring_reference`,
+            `rotor_inertia`, `gear_ratio`, `pitch`, `actuated`, as `fgmbs.mechanisms.tree.description.Joint` has them.
+    """
+    unknown = sorted(set(details) - set(_DETAILS))
+    if unknown:
+        raise ArgumentError(f"joint '{name}': expected details of ({', '.join(_DETAILS)}); found {', '.join(unknown)}")
+    try:
+        along, _ = unit_axis(_vector(f"joint '{name}': axis", axis), f"joint '{name}': axis")
+    except DescriptionError as error:
+        raise ArgumentError(str(error)) from None
+    follows = None if mimic is None else Mimic(*mimic)
+    return Joint(name, kind, parent, child, _pose(f"joint '{name}'", xyz, rpy), along, mimic=follows, **details)
+
+
+def closure(
+    kind: ClosureKind,
+    name: str,
+    link_a: str,
+    link_b: str,
+    *,
+    xyz_a: Numbers = (0, 0, 0),
+    rpy_a: Numbers = (0, 0, 0),
+    xyz_b: Numbers = (0, 0, 0),
+    rpy_b: Numbers = (0, 0, 0),
+    axis: Numbers = (0, 0, 1),
+) -> Closure:
+    """What closes a loop: a joint between a frame on one link and a frame on another.
+
+    Args:
+        kind: revolute, prismatic, spherical, fixed or connect.
+        axis: In both frames.
+    """
+    what = f"closure '{name}'"
+    along, _ = unit_axis(_vector(f"{what}: axis", axis), what)
+    return Closure(name, kind, link_a, _pose(what, xyz_a, rpy_a), link_b, _pose(what, xyz_b, rpy_b), along)
+
+
+def frame(name: str, link: str, xyz: Numbers = (0, 0, 0), rpy: Numbers = (0, 0, 0)) -> Frame:
+    """A named place on a link."""
+    return Frame(name, link, _pose(f"frame '{name}'", xyz, rpy))
+
+
+def box(edges: Numbers, xyz: Numbers = (0, 0, 0), rpy: Numbers = (0, 0, 0), color: str = "") -> Shape:
+    """A box to draw [m]."""
+    return Shape("box", _pose("box", xyz, rpy), _vector("box: edges", edges), color=color)
+
+
+def cylinder(
+    radius: float, length: float, xyz: Numbers = (0, 0, 0), rpy: Numbers = (0, 0, 0), color: str = ""
+) -> Shape:
+    """A cylinder along z to draw [m]."""
+    return Shape("cylinder", _pose("cylinder", xyz, rpy), (float(radius), float(length)), color=color)
+
+
+def sphere(radius: float, xyz: Numbers = (0, 0, 0), color: str = "") -> Shape:
+    """A sphere to draw [m]."""
+    return Shape("sphere", _pose("sphere", xyz, (0, 0, 0)), (float(radius),), color=color)
+
+
+_DETAILS = (
+    *("lower", "upper", "max_velocity", "max_effort", "damping", "friction", "stiffness", "spring_reference"),
+    *("rotor_inertia", "gear_ratio", "pitch", "actuated"),
+)
+
+
+def _pose(what: str, xyz: Numbers, rpy: Numbers) -> Pose:
+    return from_rpy(_vector(f"{what}: xyz", xyz), _vector(f"{what}: rpy", rpy))
+
+
+def _vector(argument: str, given: Numbers) -> Vector:
+    numbers = np.asarray(finite(argument, given))
+    if numbers.shape != (3,):
+        raise ArgumentError(f"{argument}: expected 3 numbers; found shape {numbers.shape}")
+    return vector_of(numbers)

@@ -1,0 +1,99 @@
+"""Robots with loops move as an independent solution of their KKT system says, and keep their loops closed."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fgmbs
+
+LOOPS = ["five_bar", "four_bar_crank_rocker", "bennett"]
+
+
+def by_pinocchio(robots, name, q, dq):
+    """(accelerations, generalized closure forces, rank of the constraints) of least squares in NumPy."""
+    pin = pytest.importorskip("pinocchio")
+    closure = json.loads((robots / "loops" / f"{name}_closure.json").read_text())["closures"][0]
+    model = pin.buildModelFromUrdf(str(robots / "loops" / f"{name}.urdf"))
+    frames = []
+    for side in "ab":
+        link = model.getFrameId(closure[f"link_{side}"])
+        pose = pin.SE3(pin.rpy.rpyToMatrix(*closure[f"rpy_{side}"]), np.array(closure[f"xyz_{side}"], float))
+        parent = model.frames[link]
+        frame = pin.Frame(f"end_{side}", parent.parentJoint, parent.placement * pose, pin.FrameType.OP_FRAME)
+        frames.append(model.addFrame(frame))
+    data = model.createData()
+    M = pin.crba(model, data, q)
+    M = np.triu(M) + np.triu(M, 1).T
+    h = pin.rnea(model, data, q, dq, np.zeros_like(dq))
+    pin.forwardKinematics(model, data, q, dq, np.zeros_like(dq))
+    pin.updateFramePlacements(model, data)
+    pin.computeJointJacobians(model, data, q)
+    J = [pin.getFrameJacobian(model, data, f, pin.LOCAL_WORLD_ALIGNED) for f in frames]
+    drift = [pin.getFrameClassicalAcceleration(model, data, f, pin.LOCAL_WORLD_ALIGNED).vector for f in frames]
+    w = [pin.getFrameVelocity(model, data, f, pin.LOCAL_WORLD_ALIGNED).angular for f in frames]
+    a = data.oMf[frames[0]].rotation @ np.array(closure["axis"], float)
+    across = np.linalg.svd(a[None])[2][1:]  # no relative turn but about the axis, which both share
+    rows = np.vstack([J[1][:3] - J[0][:3], across @ (J[1][3:] - J[0][3:])])
+    turn = across @ (drift[1][3:] - drift[0][3:] - np.cross(w[0], w[1]))
+    c = -np.concatenate([drift[1][:3] - drift[0][:3], turn])
+    n, m = len(dq), len(rows)
+    system = np.block([[M, rows.T], [rows, np.zeros((m, m))]])
+    found = np.linalg.lstsq(system, np.concatenate([-h, c]), rcond=1e-11)[0]
+    return found[:n], rows.T @ found[n:], np.linalg.matrix_rank(rows, tol=1e-8)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_accelerations_and_closure_forces(robots, name):
+    robot = fgmbs.load(robots / "loops" / f"{name}.urdf")
+    q = fgmbs.assemble(robot)
+    rng = np.random.default_rng(0)
+    null = np.linalg.svd(np.asarray(robot.constraint_jacobian(q, 0.0)))[2][-robot.dof :]
+    dq = jnp.asarray(rng.standard_normal(robot.dof) @ null)
+    ddq, lambda_ = fgmbs.acceleration(robot, q, dq, 0.0)
+    expected, force, rank = by_pinocchio(robots, name, np.asarray(q), np.asarray(dq))
+    assert rank < robot.m  # redundant rows
+    np.testing.assert_allclose(ddq, expected, atol=1e-9 * np.max(np.abs(expected)))
+    found = lambda_ @ robot.constraint_jacobian(q, 0.0)
+    np.testing.assert_allclose(found, force, atol=1e-9 * np.max(np.abs(force)))
+
+
+@pytest.mark.parametrize("name", [LOOPS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in LOOPS[1:])])
+def test_free_motion_keeps_loop_and_energy(robots, name):
+    robot = fgmbs.load(robots / "loops" / f"{name}.urdf")
+    motion = fgmbs.simulate(robot, 2.0, 1e-3)
+    robot = robot.evaluated()
+    gaps = jax.vmap(lambda q: robot.constraints(q, 0.0))(motion.q)
+    kinetic, potential = jax.vmap(lambda q, dq: fgmbs.energy(robot, q, dq))(motion.q, motion.dq)
+    assert np.max(np.abs(gaps)) < 1e-9
+    assert np.max(kinetic) > 1  # it moves
+    assert np.ptp(kinetic + potential) < 1e-6 * np.max(kinetic)
+
+
+def test_five_bar_is_that_of_points_in_the_plane(robots):
+    """The same linkage in natural coordinates: z of the robot is y of the plane, and its axes point away."""
+    robot = fgmbs.load(robots / "loops" / "five_bar.urdf")
+    q = fgmbs.assemble(robot)
+    spots = {name: np.asarray(robot.point_position(name, q))[[0, 2]] for name in ("l2", "l3")}
+    tip = np.asarray(robot.body_frame("l2", q, 0.0)[0]) @ [0.42, 0, 0] + np.asarray(robot.point_position("l2", q))
+    p = fgmbs.planar
+    bodies = [("l1", "A", "B", 1.0, 0.15, 0.007575), ("l2", "B", "C", 0.8, 0.21, 0.01182)]
+    bodies += [("l4", "E", "D", 1.0, 0.15, 0.007575), ("l3", "D", "C", 0.8, 0.21, 0.01182)]
+    linkage = p.mechanism(
+        p.point("A", -0.12, 0.0, fixed=True),
+        p.point("B", *map(float, spots["l2"])),
+        p.point("C", float(tip[0]), float(tip[2])),
+        p.point("D", *map(float, spots["l3"])),
+        p.point("E", 0.12, 0.0, fixed=True),
+        *(p.body(n, i, j, mass=m, I0=J + m * c * c, cog=(c, 0.0)) for n, i, j, m, c, J in bodies),
+    )
+    ddq, _ = fgmbs.acceleration(robot, q, jnp.zeros(robot.nv), 0.0)
+    in_plane, _ = fgmbs.acceleration(linkage, linkage.reference, jnp.zeros(linkage.nv), 0.0)
+    jacobian = np.concatenate([fgmbs.tree.frame_jacobian(robot, q, name)[jnp.array([3, 5])] for name in ("l2", "l3")])
+    names = linkage.coordinate_names
+    places = [names.index(f"{axis}_{point}") for point in "BD" for axis in "xy"]
+    np.testing.assert_allclose(jacobian @ ddq, in_plane[np.array(places)], atol=1e-8)
+    T, V = fgmbs.energy(robot, q, jnp.asarray(ddq))
+    np.testing.assert_allclose(fgmbs.energy(linkage, linkage.reference, in_plane)[0], T, rtol=1e-9)

@@ -1,0 +1,100 @@
+"""Robots made in Python against files of the same robots."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fgmbs
+from fgmbs import robots
+from fgmbs.errors import ArgumentError, DescriptionError
+
+GTDYNAMICS = (
+    *("four_bar_linkage_pure.sdf", "four_bar_linkage_pure.urdf", "four_bar_linkage.sdf", "four_bar_linkage.urdf"),
+    *("jumping_robot.sdf", "simple_urdf.urdf", "simple_urdf_eq_mass.urdf", "simple_urdf_prismatic.urdf"),
+    *("simple_rr.sdf", "simple_rrr.sdf", "simple_rpr.sdf", "simple_screw_joint.sdf", "simple_joints.sdf", "simple.sdf"),
+    *("cart_pole.urdf", "inverted_pendulum.urdf", "biped.urdf", "spider.sdf", "jumping_robot.urdf"),
+)
+
+
+@pytest.mark.filterwarnings("ignore:.*inertia")
+@pytest.mark.parametrize("file", GTDYNAMICS)
+def test_every_robot_of_gtdynamics_is_a_mechanism(data_dir, file):
+    """Closures of files with rounded angles hold to about 1e-5 in the zero position."""
+    made = fgmbs.load(data_dir / "robots" / "gtdynamics" / file)
+    if not made.joint_names:
+        assert file == "simple.sdf"
+        return
+    M = np.asarray(made.mass_matrix(made.reference))
+    assert np.isfinite(M).all() and np.linalg.eigvalsh(M).min() >= -1e-12 * np.abs(M).max()
+    if file != "simple_joints.sdf" and made.description.closures:
+        assert np.abs(made.constraints(jnp.zeros(len(made.joint_names)), 0.0)).max() < 3e-5
+
+
+def five_bar(*closing):
+    def bar(name, length, mass, *moments):
+        return robots.link(name, mass, (length / 2, 0, 0), moments)
+
+    return robots.robot(
+        *(bar(name, 0.3, 1.0, 0.00015, 0.007575, 0.007575) for name in ("l1", "l4")),
+        *(bar(name, 0.42, 0.8, 0.00012, 0.01182, 0.01182) for name in ("l2", "l3")),
+        robots.revolute("j1", "world", "l1", (0, 2, 0), xyz=(-0.12, 0, 0)),
+        robots.revolute("j3", "l1", "l2", (0, 1, 0), xyz=(0.3, 0, 0), actuated=False),
+        robots.revolute("j2", "world", "l4", (0, 1, 0), xyz=(0.12, 0, 0)),
+        robots.revolute("j4", "l4", "l3", (0, 1, 0), xyz=(0.3, 0, 0), actuated=False),
+        *closing,
+    )
+
+
+def test_a_five_bar_in_python_is_the_one_of_the_files(data_dir):
+    closing = robots.closure("revolute", "j5", "l2", "l3", xyz_a=(0.42, 0, 0), xyz_b=(0.42, 0, 0), axis=(0, 1, 0))
+    ours, theirs = five_bar(closing), fgmbs.load(data_dir / "robots" / "loops" / "five_bar.urdf")
+    q = jnp.array([0.4, 0.9, 1.1, -0.3])
+    assert ours.joint_names == theirs.joint_names and ours.actuator_names == theirs.actuator_names
+    np.testing.assert_allclose(ours.mass_matrix(q), theirs.mass_matrix(q), rtol=1e-13, atol=1e-16)
+    np.testing.assert_allclose(ours.constraints(q, 0.0), theirs.constraints(q, 0.0), atol=1e-15)
+    np.testing.assert_allclose(ours.forces(q, q, 0.0), theirs.forces(q, q, 0.0), rtol=1e-12, atol=1e-15)
+
+
+def test_a_joint_that_closes_a_loop_becomes_a_closure():
+    made = five_bar(robots.revolute("j5", "l2", "l3", (0, 1, 0), xyz=(0.42, 0, 0)))
+    assert made.joint_names == ("j1", "j3", "j2", "j4")
+    (one,) = made.description.closures
+    assert (one.name, one.link_a, one.link_b) == ("j5", "l2", "l3")
+    assert one.pose_a.xyz == pytest.approx((0.42, 0, 0)) and one.pose_b.xyz == pytest.approx((0.42 - 0.24, 0, 0))
+
+
+def test_frames_shapes_and_screws():
+    made = robots.robot(
+        robots.link("nut", 2.0, inertia=np.diag([0.1, 0.1, 0.3]), shapes=(robots.cylinder(0.1, 0.2),)),
+        robots.screw("thread", "world", "nut", (0, 0, 1), 0.05, damping=0.4, upper=20.0),
+        robots.frame("edge", "nut", xyz=(0.1, 0, 0), rpy=(0, 0, np.pi / 2)),
+    )
+    assert float(made.mass_matrix(jnp.zeros(1))[0, 0]) == pytest.approx(0.3 + 2 * 0.05**2)
+    R, p = made.body_frame("edge", jnp.array([np.pi / 2]), 0.0)
+    np.testing.assert_allclose(p, [0, 0.1, 0.05 * np.pi / 2], atol=1e-15)
+    np.testing.assert_allclose(np.asarray(R)[:, 0], [-1, 0, 0], atol=1e-15)
+    shape = next(link for link in made.description.links if link.name == "nut").shapes[0]
+    assert (shape.kind, shape.size) == ("cylinder", (0.1, 0.2))
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (
+            lambda: robots.link("a", inertia=(1, 2)),
+            "link 'a': inertia: expected 3 or 6 numbers, or 3×3; found shape",
+        ),
+        (lambda: robots.link("a", center=(1, 2)), "link 'a': center: expected 3 numbers; found shape (2,)"),
+        (lambda: robots.revolute("j", "a", "b", (0, 0, 0)), "joint 'j': axis: expected a direction as axis; found (0"),
+        (lambda: robots.revolute("j", "a", "b", (0, 0, 1), dampng=1), "expected details of (lower, upper, max_velo"),
+    ],
+)
+def test_what_is_no_part(make, text):
+    with pytest.raises(ArgumentError) as error:
+        make()
+    assert text in str(error.value)
+
+
+def test_a_joint_on_a_link_that_is_not_there():
+    with pytest.raises(DescriptionError, match="lag"):
+        robots.robot(robots.link("leg"), robots.revolute("j", "world", "lag", (0, 0, 1)))
