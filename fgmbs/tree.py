@@ -6,13 +6,13 @@ Velocities of floating bodies are [ω; v] seen from the body; derivatives by q a
 (right tangents). Forces of joints (friction, springs, rotor inertia) are part of the dynamics.
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.arguments import Numbers, nearest, of_type
+from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.tree.kernels import closures, inverse, motion, rules
 from fgmbs.mechanisms.tree.kernels.inverse import Jacobians
@@ -169,11 +169,19 @@ def velocity(robot: Robot, q: Numbers, dq: Numbers, name: str) -> Moving:
     return Moving(J[:3] @ dq, J[3:] @ dq)
 
 
-_inverse = eqx.filter_jit(rules.inverse_dynamics)
-_forward = eqx.filter_jit(rules.forward_dynamics)
-_mass_matrix = eqx.filter_jit(inverse.mass_matrix)
-_jacobians = eqx.filter_jit(inverse.jacobians)
-_forward_jacobians = eqx.filter_jit(rules.forward_jacobians)
+_mass_matrix = program(inverse.mass_matrix)
+_jacobians = program(inverse.jacobians)
+_forward_jacobians = program(rules.forward_jacobians)
+
+
+@program
+def _inverse(topology, numbers, q, dq, ddq, wrenches):
+    return rules.inverse_dynamics(topology, numbers, q, dq, ddq, wrenches)
+
+
+@program
+def _forward(topology, numbers, q, dq, tau, wrenches):
+    return rules.forward_dynamics(topology, numbers, q, dq, tau, wrenches)
 
 
 def _vector(robot: Robot, x: object, argument: str, names: tuple[str, ...]) -> Array:

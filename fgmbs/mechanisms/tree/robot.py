@@ -9,6 +9,7 @@ from scipy.spatial.transform import Rotation
 
 from fgmbs.algebra.kkt import solve_kkt
 from fgmbs.arguments import nearest
+from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import computed_now
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -28,6 +29,9 @@ FRICTION_WIDTH = 0.01
 
 class Origin:
     """Where a robot comes from. All are equal: nothing that is compiled depends on it."""
+
+    compared = ()
+    """By what; see `fgmbs.compiled.identity`."""
 
     def __init__(self, description: RobotDescription):
         self.description = description
@@ -331,7 +335,7 @@ def _index(name: str, names: tuple[str, ...], argument: str, kind: str) -> int:
     return names.index(name)
 
 
-@eqx.filter_jit
+@program
 def _numbers(topology: TreeTopology, parameters: TreeParameters) -> TreeNumbers:
     """Compiled, because outside of a trace hundreds of single operations take seconds."""
     return tree_numbers(topology, parameters)
