@@ -15,7 +15,7 @@ from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Known, Stepper
 from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
-from fgmbs.inputs import augmented, gains_of
+from fgmbs.inputs import augmented, gains_of, remembered
 from fgmbs.kinematics.closure import Closure
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
@@ -34,7 +34,7 @@ class FreeRun(NamedTuple):
 
 def known_forces(model: EstimationModel) -> EstimationModel:
     """The model without forces that have a memory: its steps are (q, dq)."""
-    memory = augmented(model.inputs)
+    memory = *augmented(model.inputs), *((remembered(model.inputs),) if model.remembered else ())
     known = tuple(force for force in model.inputs if force not in memory) if memory else model.inputs
     return eqx.tree_at(lambda model: model.inputs, model, known)
 
@@ -137,7 +137,7 @@ def sensor_rows(model: EstimationModel, steps: Float[Array, "steps nx"], data: S
     nv = model.mechanism.nv
     dof = model.chart.dof
     nowhere = jnp.zeros((dof, nv), steps.dtype), jnp.zeros((dof, nv), steps.dtype), jnp.zeros((2 * dof, 2 * dof))
-    rows = jax.vmap(lambda x, data: model.rows_with(x, data, *nowhere))(steps, data)
+    rows = jax.vmap(lambda x, data: model.rows_with(x, data, *nowhere, None))(steps, data)
     return Rows(rows.times, rows.factors[SENSORS : SENSORS + len(model.sensors)])
 
 
