@@ -82,7 +82,7 @@ class Disturbance(AbstractInput):
 
     power: Float[Array, ""] | Unknown
     """Mean kinetic energy they feed into each degree of freedom per second [W]."""
-    time_constant: Float[Array, ""] | Unknown | None
+    time_constant: Float[Array, ""] | None
     """[s]; None: they are white …"""
     settled: bool = eqx.field(static=True)
     """… and stay so: an estimate that finds the power asks the data for no memory."""
@@ -92,7 +92,7 @@ class Disturbance(AbstractInput):
         self,
         power: Numbers | Unknown | None = None,
         *,
-        time_constant: Numbers | Unknown | None = None,
+        time_constant: Numbers | None = None,
         name: str = "disturbance",
     ):
         """See the class.
@@ -106,8 +106,8 @@ class Disturbance(AbstractInput):
         of_type("name", name, str, "a text")
         self.name = name
         self.power = _size(name, "power", power)
-        white = not is_unknown(time_constant) and (time_constant is None or _is_zero(time_constant))
-        self.time_constant = None if white else _size(name, "time_constant", time_constant)
+        none = time_constant is None or _is_zero(time_constant)
+        self.time_constant = None if none else _positive(name, "time_constant", time_constant)
         self.settled = time_constant is not None or not is_unknown(self.power)
 
     @property
@@ -116,8 +116,7 @@ class Disturbance(AbstractInput):
 
     @property
     def sizes(self) -> dict[str, Float[Array, ""] | Unknown]:
-        memory = {} if self.time_constant is None else {"time_constant": self.time_constant}
-        return {"power": self.power} | memory
+        return {"power": self.power} | ({} if self.time_constant is None else {"time_constant": self.time_constant})
 
     @property
     def variance(self) -> Float[Array, ""]:

@@ -37,8 +37,6 @@ _NEWTON = 20
 """Steps towards the size that a prior and the residuals agree on: they converge from below, quadratically."""
 _POWER = 1e-3
 """First size of a disturbance, relative to the power of the mechanism's own motion …"""
-_MEMORY = 0.1
-"""First time constant of one with a memory, relative to the time of that motion …"""
 _SHARES = {"density": (0.03, 0.5), "rate": (1.0, -0.5), "sigma": (0.3, 0.0)}
 """… and of other forces, relative to the force that does its work, times a power of its time."""
 _NOTHING = 1e-9
@@ -141,7 +139,6 @@ def _first_sizes(mechanism: AbstractMechanism, inputs: Sequence[AbstractInput], 
     for force in unknown:
         if isinstance(force, Disturbance):
             found[f"{force.name}.power"] = _POWER * energy / time
-            found[f"{force.name}.time_constant"] = _MEMORY * time
             continue
         share, exponent = _SHARES[str(force.size_key)]
         found[f"{force.name}.{force.size_key}"] = share * energy / travel(mechanism, force.on) * time**exponent

@@ -79,7 +79,7 @@ def test_its_likelihood_is_that_of_a_kalman_filter(samples):
 
 
 def test_power_and_time_constant_are_most_likely(samples):
-    est = estimated(samples, Disturbance(time_constant=Unknown()))
+    est = estimated(samples, Disturbance())
     best = minimize(
         lambda logs: -log_density(samples, *np.exp(logs)), np.log([POWER, TIME]), method="Nelder-Mead", tol=1e-6
     ).x
