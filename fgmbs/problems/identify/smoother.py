@@ -144,8 +144,9 @@ def _remembered(
     asked = with_memory(problem, at, seen)
     if asked is None:
         return problem, at
-    longer, after = asked
-    for count, after in enumerate(remembering(longer, after, enough=_ENOUGH)):
+    longer, first = asked
+    after = first
+    for count, after in enumerate(remembering(longer, first, enough=_ENOUGH)):
         tell("solving with forces that have a memory", count, float(after.look.cost))
     worth = float(surveyed(longer, after).log_likelihood) - float(seen.log_likelihood)
     return (longer, after) if after.status == Status.converged and worth > BETTER else (problem, at)

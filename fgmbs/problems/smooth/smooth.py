@@ -176,8 +176,9 @@ def _remembered(found: Compared, tell: Progress) -> Compared:
     asked = with_memory(*found.best)
     if asked is None:
         return found
-    problem, at = asked
-    for round, at in enumerate(remembering(problem, at)):
+    problem, first = asked
+    at = first
+    for round, at in enumerate(remembering(problem, first)):
         tell("solving with forces that have a memory", round, float(at.look.cost))
     longer = Motion(problem, at, surveyed(problem, at))
     return found._replace(best=longer) if longer.log_likelihood > found.best.log_likelihood + BETTER else found
