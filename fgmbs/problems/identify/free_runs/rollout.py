@@ -34,8 +34,8 @@ class FreeRun(NamedTuple):
 
 def known_forces(model: EstimationModel) -> EstimationModel:
     """The model without forces that have a memory: its steps are (q, dq)."""
-    memory = *augmented(model.inputs), *((remembered(model.inputs),) if model.remembered else ())
-    known = tuple(force for force in model.inputs if force not in memory) if memory else model.inputs
+    memory = (*augmented(model.inputs), remembered(model.inputs))
+    known = tuple(force for force in model.inputs if not any(force is one for one in memory))
     return eqx.tree_at(lambda model: model.inputs, model, known)
 
 
