@@ -88,7 +88,7 @@ def smooth(
             own.
         sensors: What the signals mean; numbers of them may be `Unknown`, also the standard deviations of their noise.
         inputs: Forces that the description of the mechanism does not tell; their sizes may be `Unknown`. By default a
-            white `Disturbance` whose power is found from the data.
+            `Disturbance` whose power is found from the data, white unless these ask for a memory.
         dt: Time step; by default the interval between samples of the fastest sensor [s].
         window: None: all steps at once. A number: a fixed-lag smoother over the last so many steps.
         start: Coordinates at the start by name, of each recording if they differ; the rest is assembled. By default
