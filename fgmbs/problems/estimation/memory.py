@@ -128,7 +128,7 @@ def memory_asked(
         spectra.append(_Spectrum.of(r, np.sum(unknown), covariances))
     longest = float(np.max(counts * dt))
     best = Asked(0.0, 1.0, 0.0)
-    for time in np.min(dt) * 2.0 ** np.arange(1, 1 + np.log2(longest / np.min(dt))):
+    for time in np.min(dt) * 2.0 ** np.arange(1, 1 + np.floor(np.log2(longest / np.min(dt)))):
         gains = sum(one.gains(np.exp(-step / time)) for one, step in zip(spectra, dt, strict=True))
         if (gain := float(np.max(gains))) > best.gain:
             best = Asked(gain, float(_SHARES[np.argmax(gains)]), float(time))
