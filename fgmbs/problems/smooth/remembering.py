@@ -44,9 +44,12 @@ def with_memory(
     recording, priors = problem.recording, problem.sizes.priors()
     new = {power: found[power] + np.log(asked.share), time: np.log(asked.time_constant)}
     if float(priors[power].sigma) == VAGUE:
-        priors[power] = Unknown(np.exp(new[power]), sigma=VAGUE, log=True)
+        within = priors[power].lower, priors[power].upper
+        begun = jnp.clip(jnp.exp(new[power]), *within)
+        priors[power] = Unknown(begun, sigma=VAGUE, lower=within[0], upper=within[1], log=True)
+    dt = np.asarray(recording.dt)
     # A longer one is not told from a random walk.
-    lower, upper = float(jnp.min(recording.dt)), float(jnp.max(recording.dt * recording.count))
+    lower, upper = np.min(dt), np.max(dt * np.asarray(recording.count))
     priors[time] = Unknown(asked.time_constant, sigma=VAGUE, lower=lower, upper=upper, log=True)
     _, sizes = freed(priors, lambda path: path[0].key)
     logs = jnp.concatenate([jnp.ravel(jnp.asarray((found | new)[name])) for name in sizes.names])
@@ -62,8 +65,8 @@ def with_memory(
     problem = eqx.tree_at(of, problem, (inputs, sizes, recording))
     where = lambda at: (at.x.steps, at.first, at.behind, at.starts.posed)
     near = eqx.tree_at(where, at, tuple(map(wider, where(at))))
-    begun = begun_at(problem, near)
-    return problem, eqx.tree_at(lambda at: at.search, begun, SizeSearch.of(sizes)._replace(logs=logs))
+    first = begun_at(problem, near)
+    return problem, eqx.tree_at(lambda at: at.search, first, SizeSearch.of(sizes)._replace(logs=logs))
 
 
 def _asking(problem: SmoothingProblem) -> Disturbance | None:
@@ -76,10 +79,10 @@ def _asking(problem: SmoothingProblem) -> Disturbance | None:
 
 def _asked(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> Asked:
     """What the white forces that were found ask for."""
-    each = (lambda leaf: leaf) if problem.several else lambda leaf: jnp.asarray(leaf)[None]
+    each = np.asarray if problem.several else lambda leaf: np.asarray(leaf)[None]
     rows = seen.factors[0]
     return memory_asked(
-        *(np.asarray(each(leaf)) for leaf in (rows.residual, rows.leverage)),
+        *map(each, (rows.residual, rows.leverage)),
         jax.tree.map(each, at.look.system),
         jax.tree.map(each, seen.marginals),
         *(np.atleast_1d(np.asarray(leaf)) for leaf in (problem.recording.count, problem.recording.dt)),

@@ -143,5 +143,7 @@ def test_what_cannot_be_meant():
     two = Disturbance(1.0, time_constant=0.1), Disturbance(1.0, time_constant=0.2, name="other")
     recording = fgmbs.Recording.of(DT * np.arange(5), {"enc": np.ones(5)}, units={"enc": "m"})
     sensor = Encoder("enc", of="x_left", unit="m", sigma=0.1)
-    with pytest.raises(ArgumentError, match="expected one disturbance with a time constant; found 'disturbance' and 'other'"):
+    with pytest.raises(
+        ArgumentError, match="expected one disturbance with a time constant; found 'disturbance' and 'other'"
+    ):
         fgmbs.prepare_smooth(pushed_mass.mass(), recording, (sensor,), two)
