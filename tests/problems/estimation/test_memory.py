@@ -75,6 +75,7 @@ def test_its_likelihood_is_that_of_a_kalman_filter(samples):
     assert est.groups[-1].count == STEPS - 1
 
 
+@pytest.mark.slow
 def test_power_and_time_constant_are_most_likely(samples):
     est = estimated(samples, Disturbance())
     best = minimize(
