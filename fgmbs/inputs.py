@@ -46,9 +46,14 @@ class AbstractInput(eqx.Module):
         """Which attribute is its size; None for a known force."""
         return None
 
-    def with_size(self, size: "Numbers | Unknown") -> "AbstractInput":
-        """The same force with another size."""
-        key = self.size_key
+    @property
+    def sizes(self) -> dict[str, Float[Array, ""] | Unknown]:
+        """The numbers that tell of an unknown force how large it is, and for how long, by the names of attributes."""
+        return {} if self.size_key is None else {self.size_key: self.size}
+
+    def with_size(self, size: "Numbers | Unknown", key: str | None = None) -> "AbstractInput":
+        """The same force with another size, or another of its `sizes`."""
+        key = self.size_key if key is None else key
         assert key is not None
         where = lambda force: getattr(force, key)
         new = size if is_unknown(size) else jnp.asarray(size, dtype=float)
@@ -68,20 +73,55 @@ class AbstractInput(eqx.Module):
 
 
 class Disturbance(AbstractInput):
-    """White forces in all directions in which the mechanism can move."""
+    """Forces in all directions in which the mechanism can move, white or with a memory.
+
+    With a memory they are a Gauss–Markov process (Ornstein and Uhlenbeck) in the metric of the mass matrix: their
+    spectral density at low frequencies is that of white ones of the same power, their autocorrelation
+    exp(−s / time_constant). White forces are the limit of a time constant of 0, a random walk that of a long one.
+    """
 
     power: Float[Array, ""] | Unknown
     """Mean kinetic energy they feed into each degree of freedom per second [W]."""
+    time_constant: Float[Array, ""] | None
+    """[s]; None: they are white …"""
+    settled: bool = eqx.field(static=True)
+    """… and stay so: an estimate that finds the power asks the data for no memory."""
     name: str = eqx.field(static=True)
 
-    def __init__(self, power: Numbers | Unknown | None = None, *, name: str = "disturbance"):
+    def __init__(
+        self,
+        power: Numbers | Unknown | None = None,
+        *,
+        time_constant: Numbers | None = None,
+        name: str = "disturbance",
+    ):
+        """See the class.
+
+        Args:
+            power: By default it is found from the data.
+            time_constant: 0 for white forces. By default an estimate that finds the power begins with white forces, and
+                finds a time constant if the data ask for one.
+            name: What it is called.
+        """
         of_type("name", name, str, "a text")
         self.name = name
         self.power = _size(name, "power", power)
+        none = time_constant is None or _is_zero(time_constant)
+        self.time_constant = None if none else _positive(name, "time_constant", time_constant)
+        self.settled = time_constant is not None or not is_unknown(self.power)
 
     @property
     def size_key(self) -> str:
         return "power"
+
+    @property
+    def sizes(self) -> dict[str, Float[Array, ""] | Unknown]:
+        return {"power": self.power} | ({} if self.time_constant is None else {"time_constant": self.time_constant})
+
+    @property
+    def variance(self) -> Float[Array, ""]:
+        """Of one degree of freedom in the metric of the mass matrix, of those with a memory [W/s]."""
+        return self.power / self.time_constant
 
     def check(self, mechanism: AbstractMechanism) -> None:
         pass
@@ -318,6 +358,18 @@ def augmented(inputs: Sequence[AbstractInput]) -> tuple[RandomWalk | GaussMarkov
     return tuple(force for force in inputs if isinstance(force, RandomWalk | GaussMarkov))
 
 
+def remembered(inputs: Sequence[AbstractInput]) -> Disturbance | None:
+    """The forces in all directions that have a memory."""
+    found = [force for force in inputs if isinstance(force, Disturbance) and force.time_constant is not None]
+    return found[0] if found else None
+
+
+def white(inputs: Sequence[AbstractInput]) -> tuple[Disturbance | WhiteNoise, ...]:
+    """Unknown forces without a memory."""
+    with_memory = remembered(inputs)
+    return tuple(f for f in inputs if isinstance(f, Disturbance | WhiteNoise) and f is not with_memory)
+
+
 def commands(inputs: Sequence[AbstractInput]) -> tuple[Command, ...]:
     """Known forces."""
     return tuple(force for force in inputs if isinstance(force, Command))
@@ -354,6 +406,10 @@ def _size(name: str, argument: str, value: Numbers | Unknown | None) -> Array | 
     if value is None:
         return Unknown()
     return _single(name, argument, value) if isinstance(value, Unknown) else _positive(name, argument, value)
+
+
+def _is_zero(value: Any) -> bool:
+    return not is_traced(value) and np.ndim(value) == 0 and isinstance(value, int | float) and value == 0
 
 
 def _perhaps(name: str, argument: str, value: Numbers | None) -> Array | None:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fgmbs.dynamics.forcing import Forcing
+from fgmbs.dynamics.forcing import Forcing, Frames
 from fgmbs.dynamics.transitions import AbstractTransition, State
 from fgmbs.factors.base import Instant
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -25,17 +25,19 @@ def transition(
 ) -> Float[Array, " rows"]:
     """[T r_q; T r_dq; u(t+1) − decay · u(t)]: what unknown forces have added between two steps.
 
-    `at.data` = (rule, `Forcing`), `at.series` = (T (dof, nv), commands (2, nc) at both ends), `at.shared` has the
-    commands. T takes independent coordinates of a residual, what points off the constraints being left out.
+    `at.data` = (rule, `Forcing`), `at.series` = (T (dof, nv), commands (2, nc) at both ends, `Frames` or None),
+    `at.shared` has the commands. T takes independent coordinates of a residual, what points off the constraints being
+    left out.
     """
     rule, forcing = at.data
     forcing = forcing.sharing(at.shared)
-    T, commands = at.series
+    T, commands, frames = at.series
     commands = forcing.signals(at.shared, commands, at.t, at.dt)
     start, end = State(q0, dq0), State(q1, dq1)
-    ddq = accelerations(at.mechanism, rule, forcing, start, end, (u0, u1), commands, at.t, at.dt)
+    ddq = accelerations(at.mechanism, rule, forcing, start, end, (u0, u1), commands, at.t, at.dt, frames)
     r_q, r_dq = rule.residual(at.mechanism, start, end, ddq, at.dt)
-    return jnp.concatenate([T @ r_q, T @ r_dq, u1 - forcing.decay * u0])
+    carried = forcing.turned(u0, None if frames is None else frames.turn)
+    return jnp.concatenate([T @ r_q, T @ r_dq, u1 - forcing.decay * carried])
 
 
 def accelerations(
@@ -48,6 +50,7 @@ def accelerations(
     commands: Float[Array, "2 nc"],
     t: Scalar,
     dt: Scalar,
+    frames: Frames | None,
 ) -> Float[Array, "points nv"]:
     """Accelerations at the start, the inner points of a rule and the end; forces lie on straight lines between."""
     states = (start, *rule.inner(mechanism, start, end, dt), end)
@@ -60,6 +63,7 @@ def accelerations(
         t + dt * (jnp.asarray(fractions, start.q.dtype) - 1),
         jnp.stack([u0 + s * (u1 - u0) for s in fractions]),
         jnp.stack([c0 + s * (c1 - c0) for s in fractions]),
+        None if frames is None else jnp.stack([forcing.everywhere(frames, u0, u1, s) for s in fractions]),
     )
 
 

@@ -173,6 +173,7 @@ class _Input(_Entry):
 class DisturbanceDescription(_Input):
     type: Literal["disturbance"]
     power: Size | None = None
+    time_constant: Number | None = None
 
 
 class WhiteNoiseDescription(_Input):

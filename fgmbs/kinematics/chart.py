@@ -159,6 +159,27 @@ class MotionChart(eqx.Module):
         """C of `coordinates`, of a selection B and nu unknown forces."""
         return jax.scipy.linalg.block_diag(B, B, jnp.eye(nu, dtype=B.dtype))
 
+    def metric_forces(
+        self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar
+    ) -> tuple[Float[Array, "nv dof"], Float[Array, "dof nv"], Float[Array, "nv nv"]]:
+        """(G, B, P): generalized forces G w of independent w of unit variance make accelerations of covariance P.
+
+        P is the inverse of the mass matrix along the constraints: G = Bᵀ L⁻ᵀ with L Lᵀ = B P Bᵀ.
+        """
+        P = kkt_inverse(mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t), mechanism.local_sizes).P
+        B = self.selection(mechanism, q, t)
+        return _metric_forces(P, B), B, P
+
+    def turned_metric(
+        self, mechanism: AbstractMechanism, start: tuple[Coordinates, Scalar], end: tuple[Coordinates, Scalar]
+    ) -> Float[Array, "dof dof"]:
+        """What w of `metric_forces` at one (q, t) is at a neighbour, where others may be the independent velocities: an
+        orthogonal matrix."""
+        if self.dof == mechanism.nv:
+            return jnp.eye(self.dof, dtype=end[0].dtype)
+        G, _, P = self.metric_forces(mechanism, *end)
+        return G.T @ P @ _metric_forces(P, self.selection(mechanism, *start))
+
     def _maps(self, mechanism, q, t, B=None):
         """(B, R, S): R moves along the constraints, B R = 1, J R = 0; S leads back to them, B S = 0, J S = 1."""
         P, S = self._projector(mechanism, q, t)
@@ -177,6 +198,11 @@ class MotionChart(eqx.Module):
             return jnp.eye(mechanism.nv, dtype=q.dtype)[jnp.asarray(self.independent)]
         P = mechanism.relative(mechanism.relative(jax.lax.stop_gradient(P)).T)
         return best_selection(mechanism, q, P, self.dof)
+
+
+def _metric_forces(P: Float[Array, "nv nv"], B: Float[Array, "dof nv"]) -> Float[Array, "nv dof"]:
+    L = jnp.linalg.cholesky(B @ P @ B.T)
+    return jax.scipy.linalg.solve_triangular(L, B, lower=True).T
 
 
 def best_selection(

@@ -176,7 +176,7 @@ def observability(
     dt = jnp.asarray(t[1] - t[0], dtype=float)
     at_steps = tuple(f"{sensor.name}.delay" not in free.names for sensor in every)
     model = EstimationModel(mechanism, every, inputs, free, dt, chart, nominal_delays(every), at_steps)
-    steps = jnp.concatenate([q, dq, jnp.zeros((len(t), len(model.augmented)))], axis=1)
+    steps = jnp.concatenate([q, dq, jnp.zeros((len(t), model.memory))], axis=1)
     data, masks = _blank(model, steps, t, rates or {}), np.zeros((1 + len(candidates), len(every)))
     masks[:, : len(sensors)] = 1.0
     masks[1:, len(sensors) :] = np.eye(len(candidates))
@@ -279,8 +279,8 @@ def _blank(model: EstimationModel, steps, t, rates: Mapping[str, float]) -> Step
     T = len(t)
     extent = float(np.max(model.mechanism.reach))
     speed = extent / own_scale(model.mechanism, float(t[-1] - t[0])).time
-    forces = [force.size for force in model.augmented]
     dof = model.chart.dof
+    forces = [force.size for force in model.augmented] + [jnp.ones(dof)] * (model.remembered is not None)
     # A prior of velocities would tell of directions, and so of positions, where the speed is known.
     sigma = jnp.concatenate([jnp.full(dof, extent), jnp.full(dof, _ANY_SPEED * speed), *map(jnp.atleast_1d, forces)])
     weights = jnp.zeros((T, model.local_size)).at[0].set(1 / sigma)

@@ -70,7 +70,7 @@ class Trajectory(eqx.Module):
             sizes += (("ddq", nv),)
         if self.form == "independent":
             sizes += (("z", dof), ("dz", dof), ("ddz", dof))
-        return (*sizes, ("u", len(self.forcing.unknown)))
+        return (*sizes, ("u", self.forcing.size))
 
     def graph(
         self,
@@ -133,7 +133,7 @@ class Trajectory(eqx.Module):
             change: Change of the accelerations over the step, where it is known [m/s², rad/s²].
         """
         if self.form == "chart":
-            return (((self.along(q, t)[0], commands), None),)
+            return (((self.along(q, t)[0], commands, None), None),)
         if self.form == "dependent":
             # Only the error of the trapezoidal rule is that well known; 0 weighs all coordinates alike.
             known = change is not None and isinstance(self.rule, Trapezoidal)

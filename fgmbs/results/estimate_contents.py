@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, augmented, commands
+from fgmbs.inputs import (
+    AbstractInput,
+    Disturbance,
+    GaussMarkov,
+    RandomWalk,
+    WhiteNoise,
+    augmented,
+    commands,
+    remembered,
+)
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
 from fgmbs.results.contents import (
@@ -71,6 +80,9 @@ def _forces(motion: SmoothedMotion) -> Contents:
         units = [force_unit(mechanism, force.on) for force in unknown]
         variables |= _with_std(motion, "forces", "force", "unknown forces", all_of(units))
         coordinates |= {"force": list(motion.force_names), "force_unit": ("force", units)}
+    if remembered(motion.inputs) is not None:
+        units = [force_unit(mechanism, name) for name in mechanism.velocity_names]
+        variables |= _with_std(motion, "disturbance", "velocity", "generalized unknown forces", all_of(units))
     if known := commands(motion.inputs):
         units = [force_unit(mechanism, force.on) for force in known]
         variables["commands"] = (("step", "command"), motion.commands, attributes("known forces", all_of(units)))
@@ -224,7 +236,7 @@ def _unit(motion: SmoothedMotion, name: str, row: int) -> str:
             # A gain is of the column's unit, which is not known, per that of the sensor.
             known = {"delay": "s", "time_sigma": "s", "misalignment": "rad", "gain": "", "at": "m"}
             return known[key] if key in known else sensor.units[row]
-    if key in ("delay", "lag", "limit"):  # of a command; its limit is of the column's unit
+    if key in ("delay", "lag", "limit", "time_constant"):  # a command's limit is of the column's unit
         return "" if key == "limit" else "s"
     own = _OF_BODIES.get(key, "SI") if owner else "SI"
     return next((_unit_of(motion.mechanism, force) for force in motion.inputs if force.name == owner), own)

@@ -28,7 +28,7 @@ def fourbar():
 @eqx.filter_jit
 def residual(mechanism, dt, x0, x1, B):
     n = mechanism.n
-    at = Instant(mechanism, dt, dt, jnp.zeros(0), {}, (B, jnp.zeros((2, 0))), (HermiteSimpson(), NONE))
+    at = Instant(mechanism, dt, dt, jnp.zeros(0), {}, (B, jnp.zeros((2, 0)), None), (HermiteSimpson(), NONE))
     nothing = jnp.zeros(0)
     return transition(at, x0[:n], x0[n:], nothing, x1[:n], x1[n:], nothing)
 
@@ -98,7 +98,8 @@ def whitened(force, x1, dt=0.01, mass=2.0):
     x = jnp.zeros(model.step_size)
     T, _, W = model.process(x, jnp.asarray(0.0))
     data = (model.transition, model.forcing)
-    at = Instant(model.mechanism, jnp.asarray(dt), jnp.asarray(dt), jnp.zeros(0), {}, (T, jnp.zeros((2, 0))), data)
+    series = T, jnp.zeros((2, 0)), None
+    at = Instant(model.mechanism, jnp.asarray(dt), jnp.asarray(dt), jnp.zeros(0), {}, series, data)
     return W @ transition(at, x[:1], x[1:2], x[2:], x1[:1], x1[1:2], x1[2:])
 
 

@@ -22,7 +22,7 @@ sensors:
   - {type: torque, name: current, of: motor, unit: A, gain: 0.5, sigma: 0.1}
   - {type: load_cell, name: cell, pin: rod@P, frame: body, axes: [-y], sigma: 0.1}
 inputs:
-  - {type: disturbance, power: 0.1}
+  - {type: disturbance, power: 0.1, time_constant: 0.5}
   - {type: white_noise, on: theta, density: 0.2}
   - {type: random_walk, on: motor, rate: 3, sigma0: 4, name: load}
   - {type: gauss_markov, on: motor, time_constant: 2}
@@ -43,7 +43,7 @@ BUILT = (
         sensors.LoadCell("cell", pin="rod@P", frame="body", axes=("-y",), sigma=0.1),
     ),
     (
-        inputs.Disturbance(0.1),
+        inputs.Disturbance(0.1, time_constant=0.5),
         inputs.WhiteNoise("theta", 0.2),
         inputs.RandomWalk("motor", 3, sigma0=4, name="load"),
         inputs.GaussMarkov("motor", time_constant=2),

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.arguments import by_name, finite_number, of_type, texts
 from fgmbs.errors import ArgumentError, AssemblyError
-from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, augmented, commands
+from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, augmented, commands, remembered
 from fgmbs.kinematics import assemble, velocities
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kinematics.names import given_arrays, listed, velocity_index
@@ -77,6 +77,12 @@ def checked_inputs(
             )
         names.append(force.name)
         force.check(mechanism)
+    memory = [force.name for force in inputs if isinstance(force, Disturbance) and force.time_constant is not None]
+    if len(memory) > 1:
+        raise ArgumentError(
+            f"inputs: expected one disturbance with a time constant; found {listed(memory)}; say time_constant=0 of "
+            "the others"
+        )
     return inputs if len(inputs) > len(commands(inputs)) else (*inputs, Disturbance())
 
 
@@ -177,6 +183,8 @@ def checked_start(
     for place, speed, step in zip(places, speeds, dt, strict=True):
         sizes = (rough, rough / step) if sigma is None else sigma
         forces = [jnp.atleast_1d(_start_of(mechanism, force, step)) for force in augmented(inputs)]
+        # Of forces in all directions relative to that of a time as any other.
+        forces += [jnp.ones(dof)] * (remembered(inputs) is not None)
         local = jnp.concatenate([*(jnp.full(dof, float(size)) for size in sizes), *forces])
         x = None
         if place is not None or speed is not None:
@@ -187,7 +195,7 @@ def checked_start(
             given_arrays(mechanism, speed, "start_velocities", velocities=True)
             q = assemble(mechanism, place)
             dq = velocities(mechanism, q, {} if speed is None else speed)
-            x = jnp.concatenate([q, dq, jnp.zeros(len(forces))])
+            x = jnp.concatenate([q, dq, jnp.zeros(local.size - 2 * dof)])
         starts.append(Start(x, local))
     return tuple(starts)
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from fgmbs.dynamics.forcing import Forcing, force_directions
+from fgmbs.dynamics.forcing import Forcing, Frames, force_directions
 from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import chart_prior, prior_of_unknowns
@@ -25,6 +25,8 @@ from fgmbs.inputs import (
     augmented,
     commands,
     gains_of,
+    remembered,
+    white,
 )
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.linear import Marginals
@@ -32,7 +34,7 @@ from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.trajectory import Trajectory
 from fgmbs.sensors.base import AbstractSensor, Reading
 from fgmbs.sensors.factor import measurement
-from fgmbs.typing import Scalar
+from fgmbs.typing import Coordinates, Scalar
 from fgmbs.unknowns import Free
 
 SENSORS = 2
@@ -68,7 +70,7 @@ class StepData(NamedTuple):
 class EstimationModel(eqx.Module):
     """Mechanism, sensors and forces, of which graphs over any steps are made.
 
-    A step is x = (q, dq, u), u the unknown forces that have a memory.
+    A step is x = (q, dq, u), u the unknown forces that have a memory; those in all directions are its last ones.
     """
 
     mechanism: AbstractMechanism
@@ -94,6 +96,16 @@ class EstimationModel(eqx.Module):
         return augmented(self.inputs)
 
     @property
+    def remembered(self) -> Disturbance | None:
+        """Forces in all directions that are part of x."""
+        return remembered(self.inputs)
+
+    @property
+    def memory(self) -> int:
+        """Numbers of u."""
+        return memory_size(self.inputs, self.chart.dof)
+
+    @property
     def commands(self) -> tuple[Command, ...]:
         """Inputs that are known."""
         return commands(self.inputs)
@@ -106,7 +118,7 @@ class EstimationModel(eqx.Module):
     @property
     def sizes(self) -> tuple[tuple[str, int], ...]:
         """Variables of a step."""
-        return (("q", self.mechanism.n), ("dq", self.mechanism.nv), ("u", len(self.augmented)))
+        return (("q", self.mechanism.n), ("dq", self.mechanism.nv), ("u", self.memory))
 
     @property
     def shared(self) -> dict[str, AbstractSensor | AbstractInput]:
@@ -146,16 +158,19 @@ class EstimationModel(eqx.Module):
             jnp.exp(-self.dt / force.time_constant) if isinstance(force, GaussMarkov) else 1.0
             for force in self.augmented
         ]
+        if (everywhere := self.remembered) is not None:
+            decay += [jnp.exp(-self.dt / everywhere.time_constant)] * self.chart.dof
         return Forcing(
             tuple(force.on for force in self.augmented),
             tuple(force.on for force in self.commands),
             jnp.asarray(decay, dtype=float) if decay else jnp.zeros(0),
             gains_of(self.inputs, {}),
             tuple(force.name for force in self.commands),
+            None if everywhere is None else self.chart,
         )
 
     def rates(self) -> Float[Array, " nu"]:
-        """Square root of the spectral density of the rate of each unknown force [N/√s, N·m/√s]."""
+        """Square root of the spectral density of the rate of each unknown force that has a name [N/√s, N·m/√s]."""
         rates = [
             force.size * jnp.sqrt(2 / force.time_constant) if isinstance(force, GaussMarkov) else force.size
             for force in self.augmented
@@ -211,28 +226,57 @@ class EstimationModel(eqx.Module):
             )
         return factors
 
-    def rows(self, x: Float[Array, "*steps nx"], data: StepData) -> Rows:
-        """What varies with time in the graph."""
+    def rows(
+        self, x: Float[Array, "*steps nx"], data: StepData, before: Float[Array, "*steps nx"] | None = None
+    ) -> Rows:
+        """What varies with time in the graph.
+
+        Args:
+            x: Steps.
+            data: What is known of them.
+            before: The step before each; by default that in x.
+        """
         if x.ndim == 2:
-            return over_time(self.rows, x, data)
-        return self.rows_with(x, data, *self.process(x, data.times))
+            return over_time(self.rows, x, data, jnp.concatenate([x[:1], x[:-1]]))
+        return self.rows_with(
+            x, data, *self.process(x, data.times), self.frames(x, x if before is None else before, data.times)
+        )
+
+    def frames(self, x: Float[Array, " nx"], before: Float[Array, " nx"], t: Scalar) -> Frames | None:
+        """How forces in all directions act at a step and at the one before; None where there are none in x."""
+        if self.remembered is None:
+            return None
+        mechanism, n = self.mechanism, self.mechanism.n
+        start, end = ((before[:n], t - self.dt), (x[:n], t))
+        G0, G1 = (self.chart.metric_forces(mechanism, *at)[0] for at in (start, end))
+        return Frames(G0, G1, self.chart.turned_metric(mechanism, start, end))
 
     def blank_rows(self, x: Float[Array, " nx"], data: StepData) -> Rows:
         """Rows of a step that goes on from none."""
         B = self.chart.selection(self.mechanism, x[: self.mechanism.n], data.times)
-        size = 2 * B.shape[0] + len(self.augmented)
-        return self.rows_with(x, data, jnp.zeros_like(B), B, jnp.zeros((size, size), B.dtype))
+        size = 2 * B.shape[0] + self.memory
+        frames = self.frames(x, x, data.times)
+        return self.rows_with(x, data, jnp.zeros_like(B), B, jnp.zeros((size, size), B.dtype), frames)
 
-    def rows_with(self, x: Float[Array, " nx"], data: StepData, T: Array, B: Array, W: Array) -> Rows:
-        """Rows of a step with these (T, B, whitening matrix)."""
-        C = self.chart.widened(B, len(self.augmented))
-        varying = [((T, data.commands), data.linked * W), ((C, data.prior), data.prior_weights)]
+    def prior_weights(self, data: StepData) -> Float[Array, " local"]:
+        """One over the standard deviations of the prior; of forces in all directions those of data are relative."""
+        if self.remembered is None:
+            return data.prior_weights
+        dof = self.chart.dof
+        return data.prior_weights.at[-dof:].divide(jnp.sqrt(self.remembered.variance))
+
+    def rows_with(
+        self, x: Float[Array, " nx"], data: StepData, T: Array, B: Array, W: Array, frames: Frames | None
+    ) -> Rows:
+        """Rows of a step with these (T, B, whitening matrix) and `frames`."""
+        C = self.chart.widened(B, self.memory)
+        varying = [((T, data.commands, frames), data.linked * W), ((C, data.prior), self.prior_weights(data))]
         for sensor, samples in zip(self.sensors, data.samples, strict=True):
             weights = samples.mask
             if sensor.time_sigma is not None:
                 blur = self.rate_of(sensor, x, data.times, data.commands[1]) * sensor.time_sigma / sensor.noise_sigma()
                 weights = weights / jnp.sqrt(1 + blur**2)
-            varying.append(((samples.values, samples.fractions, data.commands), weights.ravel()))
+            varying.append(((samples.values, samples.fractions, data.commands, frames), weights.ravel()))
         return Rows(data.times, (*varying, *(((None, None),) * bool(self.free.size))))
 
     def rate_of(
@@ -260,25 +304,30 @@ class EstimationModel(eqx.Module):
         q = x[: mechanism.n]
         T, P, B = self.trajectory.along(q, t)
         mobility = B @ P @ B.T
-        white = jnp.zeros_like(mobility)
-        for force in self.inputs:
+        density = jnp.zeros_like(mobility)
+        for force in white(self.inputs):
             if isinstance(force, Disturbance):
-                white = white + 2 * force.size * mobility
+                density = density + 2 * force.size * mobility
             elif isinstance(force, WhiteNoise):
                 g = force.size * (B @ P @ force_directions(mechanism, q, t, (force.on,)))
-                white = white + g @ g.T
+                density = density + g @ g.T
         g = self.rates() * (B @ P @ force_directions(mechanism, q, t, tuple(force.on for force in self.augmented)))
         wander = g @ g.T
+        everywhere, dof = self.remembered, self.chart.dof
+        if everywhere is not None:
+            wander = wander + 2 * everywhere.variance / everywhere.time_constant * mobility
         # Every direction needs some noise; measured against the mobility, the least is the same in all of them.
-        mean = jnp.trace(white + dt**2 / 12 * wander) / jnp.trace(mobility)
-        white = white + _LEAST_NOISE * mean * mobility
+        mean = jnp.trace(density + dt**2 / 12 * wander) / jnp.trace(mobility)
+        density = density + _LEAST_NOISE * mean * mobility
         jumps = [
             force.size * jnp.sqrt(-jnp.expm1(-2 * dt / force.time_constant))
             if isinstance(force, GaussMarkov)
             else force.size * jnp.sqrt(dt)
             for force in self.augmented
         ]
-        noise = self.transition.noise(white, wander, dt)
+        if everywhere is not None:
+            jumps += [jnp.sqrt(everywhere.variance * -jnp.expm1(-2 * dt / everywhere.time_constant))] * dof
+        noise = self.transition.noise(density, wander, dt)
         W = jax.scipy.linalg.block_diag(
             noise.position,
             noise.velocity,
@@ -316,7 +365,7 @@ class EstimationModel(eqx.Module):
         """Start value and rows of the step after these, which is the first one of a motion where it is not linked."""
         x = self.next_step(steps[-1], data.times - self.dt, data.commands)
         x = jnp.where((data.linked == 0) | ~jnp.all(jnp.isfinite(x)), steps[-1], x)
-        return x, self.rows(x, data)
+        return x, self.rows(x, data, steps[-1])
 
     def signals(self, commands: Float[Array, "2 nc"], t: Scalar) -> Float[Array, "2 nc"]:
         """Commands at both ends of the interval that ends at t, near those given, of the numbers the model has."""
@@ -336,8 +385,16 @@ class EstimationModel(eqx.Module):
         q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
         ddq, _ = self.accelerations(x, t, (commands[0] + commands[1]) / 2)
         there = self.mechanism.retract(q, dt * dq + dt**2 / 2 * ddq)
-        there = jnp.concatenate([there, dq + dt * ddq, self.forcing.decay * u])
+        there = jnp.concatenate([there, dq + dt * ddq, self.carried(u, q, there, t)])
         return self.chart.move(self.mechanism, there, jnp.zeros(self.local_size, x.dtype), t + dt)
+
+    def carried(self, u: Float[Array, " nu"], q0: Coordinates, q1: Coordinates, t: Scalar) -> Float[Array, " nu"]:
+        """What is left of unknown forces one step after t, as they are seen there."""
+        forcing = self.forcing
+        turn = None
+        if self.remembered is not None:
+            turn = self.chart.turned_metric(self.mechanism, (q0, t), (q1, t + self.dt))
+        return forcing.decay * forcing.turned(u, turn)
 
     @property
     def step_size(self) -> int:
@@ -348,6 +405,11 @@ class EstimationModel(eqx.Module):
     def local_size(self) -> int:
         """Local coordinates of x."""
         return self.chart.local_size(self.mechanism, self.step_size)
+
+
+def memory_size(inputs: Sequence[AbstractInput], dof: int) -> int:
+    """Numbers of a step that are unknown forces with a memory."""
+    return len(augmented(inputs)) + dof * (remembered(inputs) is not None)
 
 
 def shared_parts(

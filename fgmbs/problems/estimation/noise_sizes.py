@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.errors import ArgumentError
-from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise
+from fgmbs.inputs import AbstractInput, Disturbance, white
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.scales import own_scale, travel
 from fgmbs.sensors.base import AbstractSensor
@@ -23,7 +23,7 @@ _LARGEST_CHANGE = np.log(30.0)
 """Of a size at once."""
 _FARTHEST, _FARTHEST_KNOWN = np.log(1e3), np.log(1e6)
 """Change of a size in all: of one without a prior, and of one with a prior, which holds it where data say nothing."""
-_VAGUE = np.log(1e3)
+VAGUE = np.log(1e3)
 """Standard deviation of the logarithm of a size of which nothing is known but the scale of what it belongs to."""
 _MOST_ROUNDS = 40
 """In which they are looked for."""
@@ -73,9 +73,9 @@ def freed_sizes(
                 f"unknown {name!r}: own: expected False, as recordings share sizes of noise; found True; share it, or "
                 "estimate the recordings one by one"
             )
-    white = [force for force in inputs if isinstance(force, Disturbance | WhiteNoise)]
-    if len(white) > 1 and any(is_unknown(force.size) for force in white):
-        names = ", ".join(repr(force.name) for force in white)
+    alike = white(inputs)
+    if len(alike) > 1 and any(is_unknown(force.size) for force in alike):
+        names = ", ".join(repr(force.name) for force in alike)
         raise ArgumentError(f"inputs: expected sizes of all white forces, or a single one of them; found {names}")
     sensors = tuple(_with_unknown_stamps(sensor, stamps.get(sensor.name, 0.0)) for sensor in sensors)
     first = _first_sizes(mechanism, inputs, duration)
@@ -114,19 +114,24 @@ def with_sizes(
             if (size := sizes.get(f"{sensor.name}.{key}")) is not None:
                 sensor = _with(sensor, key, size)
         new.append(sensor)
-    size_of = lambda force: sizes.get(f"{force.name}.{force.size_key}")
-    return tuple(new), tuple(f if (size := size_of(f)) is None else f.with_size(size) for f in inputs)
+    forces = []
+    for force in inputs:
+        for key in force.sizes:
+            if (size := sizes.get(f"{force.name}.{key}")) is not None:
+                force = force.with_size(size, key)
+        forces.append(force)
+    return tuple(new), tuple(forces)
 
 
 def _sizes(sensors, inputs) -> dict[str, Array | Unknown]:
     found = {f"{sensor.name}.sigma": sensor.sigma for sensor in sensors}
     found |= {f"{s.name}.time_sigma": s.time_sigma for s in sensors if s.time_sigma is not None}
-    return found | {f"{force.name}.{force.size_key}": force.size for force in inputs if force.size_key is not None}
+    return found | {f"{force.name}.{key}": size for force in inputs for key, size in force.sizes.items()}
 
 
 def _first_sizes(mechanism: AbstractMechanism, inputs: Sequence[AbstractInput], duration: float) -> dict[str, float]:
     """Of the inputs whose sizes are unknown."""
-    unknown = [force for force in inputs if force.size_key is not None and is_unknown(force.size)]
+    unknown = [force for force in inputs if any(map(is_unknown, force.sizes.values()))]
     if not unknown:
         return {}
     energy, time, _ = own_scale(mechanism, duration)
@@ -146,8 +151,21 @@ def _positive(size: Unknown, first: float | None) -> Unknown:
     value = size.value if first is None else jnp.where(own, first, size.value)
     value = jnp.clip(value, size.lower, size.upper)
     sigma = size.sigma if size.log else size.sigma / value
-    sigma = jnp.where(own & jnp.isinf(sigma), _VAGUE, sigma)
+    sigma = jnp.where(own & jnp.isinf(sigma), VAGUE, sigma)
     return Unknown(value, sigma=sigma, lower=size.lower, upper=size.upper, log=True)
+
+
+class Told(NamedTuple):
+    """What an estimate says of sizes of noise, each of which is one of some coordinates y about where they are."""
+
+    chi2: Float[Array, " k"]
+    """Sum of squares of the whitened residuals of each …"""
+    dof: Float[Array, " k"]
+    """… and its expectation: minus the logarithm of the likelihood has the slopes order/2 · (dof − χ²) by y."""
+    order: Float[np.ndarray, " k"]
+    """χ² goes as exp(−order · y)."""
+    along: Float[Array, "k k"]
+    """Derivatives of the logarithms of the sizes by y."""
 
 
 class SizeSearch(NamedTuple):
@@ -184,9 +202,7 @@ class SizeSearch(NamedTuple):
         """Whether they are found, and how sure they are."""
         return self.probe >= self.slopes.shape[0] + _CORRECTIONS
 
-    def update(
-        self, free: Free, chi2: Float[Array, " k"], dof: Float[Array, " k"], order: Float[np.ndarray, " k"]
-    ) -> "SizeSearch":
+    def update(self, free: Free, told: Told) -> "SizeSearch":
         """Brings residuals to their degrees of freedom, group by group.
 
         σ² ← σ² χ²/(degrees of freedom): where it stands still, the marginal likelihood of linear problems is stationary
@@ -198,19 +214,18 @@ class SizeSearch(NamedTuple):
 
         Args:
             free: The sizes.
-            chi2: Sum of squares of the whitened residuals of each …
-            dof: … and its expectation.
-            order: χ² goes as size^−order.
+            told: What the estimate with these sizes says of them.
         """
         looking = self.probe < 0
-        step = _asked(free, self.logs, chi2, dof, order)
+        step = _asked(free, self.logs, told)
         first = self.last == 0
         ratio = jnp.where(first, 0.0, jnp.clip(step / jnp.where(first, 1.0, self.last), -1.0, 2 / 3))
         change = jnp.clip(step / (1 - ratio), -_LARGEST_CHANGE, _LARGEST_CHANGE)
-        better = _within(free, self.logs + change)
+        change = _within(free, self.logs + change) - self.logs
+        better = _within(free, self.logs + told.along @ change)
         arrived = jnp.all(jnp.abs(better - self.logs) < _SETTLED) | (self.rounds >= _MOST_ROUNDS)
 
-        here, probes = slope(free, self.logs, chi2, dof, order), self.slopes.shape[0]
+        here, probes = slope(free, self.logs, told), self.slopes.shape[0]
         slopes = self.slopes.at[jnp.where(looking, probes, self.probe)].set(here, mode="drop")
         base = self.logs - self._aside(self.probe)
         probe = jnp.where(looking, jnp.where(arrived, 0, -1), self.probe + 1)
@@ -284,20 +299,24 @@ def _farthest(free: Free) -> Float[Array, " k"]:
     return jnp.where(jnp.isfinite(free.sigma), _FARTHEST_KNOWN, _FARTHEST)
 
 
-def slope(free: Free, logs, chi2, dof, order) -> Float[Array, " k"]:
+def slope(free: Free, logs: Float[Array, " k"], told: Told) -> Float[Array, " k"]:
     """Derivatives of minus the logarithm of the likelihood by the logarithms of the sizes, priors included."""
-    return (logs - free.value) / free.sigma**2 + order / 2 * (dof - chi2)
+    by_y = told.order / 2 * (told.dof - told.chi2)
+    return (logs - free.value) / free.sigma**2 + jnp.linalg.solve(told.along.T, by_y)
 
 
-def _asked(free: Free, logs, chi2, dof, order) -> Float[Array, " k"]:
-    """Change of the logarithms at which `slope` vanishes if χ² goes as exp(−order · change)."""
-    determined = (dof > _NOTHING) & (chi2 > 0)
-    chi2, dof = jnp.where(determined, chi2, 1.0), jnp.where(determined, dof, 1.0)
+def _asked(free: Free, logs: Float[Array, " k"], told: Told) -> Float[Array, " k"]:
+    """Change of y at which the likelihood has no slope if χ² goes as exp(−order · change); priors are taken as if each
+    were that of one of y."""
+    order, determined = told.order, (told.dof > _NOTHING) & (told.chi2 != 0)
+    dof = jnp.where(determined, told.dof, 1.0)
+    # Of a time constant χ² may be negative, far from where it is most likely.
+    chi2 = jnp.where(determined, jnp.maximum(told.chi2, dof * jnp.exp(-order * _LARGEST_CHANGE)), 1.0)
 
     def newton(_, change):
         left = chi2 * jnp.exp(-order * change)
         bend = 1 / free.sigma**2 + order**2 / 2 * left
-        return change - slope(free, logs + change, left, dof, order) / bend
+        return change - ((logs + change - free.value) / free.sigma**2 + order / 2 * (dof - left)) / bend
 
     # Without a prior this is the answer; with one, it and the answer to the prior alone have the answer between them.
     step = jnp.log(chi2 / dof) / order

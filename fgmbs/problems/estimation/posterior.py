@@ -47,8 +47,11 @@ class Derived(NamedTuple):
     lambda_: Float[Array, "*recordings steps m"]
     ddq_std: Float[Array, "*recordings steps nv"]
     lambda_std: Float[Array, "*recordings steps m"]
-    tangents: Float[Array, "*recordings steps nx columns"]
-    """∂x/∂δ, and where numbers of the mechanism are unknown ∂x/∂θ behind it."""
+    disturbance: Float[Array, "*recordings steps nv"]
+    """Generalized forces in all directions that have a memory; 0 without."""
+    tangents: Float[Array, "*recordings steps told columns"]
+    """∂x/∂δ, `disturbance` in the place of such forces in the metric of the mass matrix, and where numbers of the
+    mechanism are unknown ∂x/∂θ behind it."""
     covariance: Float[Array, "*recordings steps columns columns"]
     """Of (δ, θ), or of δ alone."""
 
@@ -96,7 +99,14 @@ def derived(model: EstimationModel, x: Unknowns, data: StepData, covariance: Arr
 
     def of_one(model, steps, data, covariance):
         E = over_time(lambda x_k, t: model.tangents(x_k, x.globals, t), steps, data.times)
-        return Derived(*_all_bands(model, Unknowns(steps, x.globals), data, E, covariance), E, covariance)
+        bands = _all_bands(model, Unknowns(steps, x.globals), data, E, covariance)
+        n, nv = model.mechanism.n, model.mechanism.nv
+        if model.remembered is None:
+            return Derived(*bands, jnp.zeros((len(steps), nv)), E, covariance)
+        dof, here = model.chart.dof, model.at(x.globals)
+        G = over_time(lambda q, t: here.chart.metric_forces(here.mechanism, q, t)[0], steps[:, :n], data.times)
+        told = jnp.concatenate([E[:, :-dof], G @ E[:, -dof:]], axis=1)
+        return Derived(*bands, jnp.einsum("kva,ka->kv", G, steps[:, -dof:]), told, covariance)
 
     return model.each(of_one, x.steps, data, covariance)
 

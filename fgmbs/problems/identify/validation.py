@@ -233,7 +233,7 @@ def _read(problem: SmoothingProblem, prediction: PredictionProblem, x: Unknowns)
     miss = jax.tree.map(np.asarray, _missed(prediction, x))
     rows, made = jax.tree.map(np.asarray, prediction.segments.rows), []
     for sensor, at_steps, r, parts in zip(problem.sensors, problem.at_steps, miss.sensors, rows.factors, strict=True):
-        ((values, fractions, _), weights), first = parts, (0 if at_steps else 1)
+        ((values, fractions, *_), weights), first = parts, (0 if at_steps else 1)
         values, fractions, weights = (leaf[:, first:] for leaf in (values, fractions, weights))
         weights, r = weights.reshape(values.shape), r.reshape(values.shape)
         there = weights > 0

@@ -68,7 +68,10 @@ class OnlineEstimate:
     q = _part("q", "(n,) [m, rad]")
     dq = _part("dq", "(nv,) [m/s, rad/s]")
     ddq = _part("ddq", "(nv,), white forces left out [m/s², rad/s²]")
-    forces = _part("forces", "(nu,), unknown forces with a memory [N, N·m]")
+    forces = _part(
+        "forces",
+        "(nu,), unknown forces with a memory [N, N·m]; behind them those of a `Disturbance`, in the metric of the mass",
+    )
     q_std = _part("q_std", "(n,) [m, rad]")
     dq_std = _part("dq_std", "(nv,) [m/s, rad/s]")
     ddq_std = _part("ddq_std", "(nv,) [m/s², rad/s²]")
@@ -144,7 +147,7 @@ class OnlineEstimator:
 
     @property
     def force_names(self) -> tuple[str, ...]:
-        """Names of the unknown forces with a memory, in their order."""
+        """Names of the unknown forces with a memory that act on an actuator or along a velocity, in their order."""
         return tuple(force.name for force in self.model.augmented)
 
     @property

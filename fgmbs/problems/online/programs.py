@@ -40,7 +40,7 @@ class Form:
     def layout(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Names and shapes of the parts of an estimate."""
         model = self.model(np.zeros(self.pattern.size))
-        n, nv, nu, nl, W = model.mechanism.n, model.mechanism.nv, len(model.augmented), model.columns, self.window
+        n, nv, nu, nl, W = model.mechanism.n, model.mechanism.nv, model.memory, model.columns, self.window
         shapes = dict(t=(), q=(n,), dq=(nv,), ddq=(nv,), forces=(nu,), q_std=(n,), dq_std=(nv,), ddq_std=(nv,))
         shapes |= dict(forces_std=(nu,), steps=(W, model.step_size), unknowns=model.free.value.shape)
         shapes |= dict(status=(), unused=()) | (dict(covariances=(W, nl, nl)) if self.covariances else {})
@@ -162,13 +162,13 @@ def _placed(model: EstimationModel, window: WindowState, newest: StepData, read)
     """The window and its newest step with the samples that came, and how many of these found no place."""
     unused, factors, samples = 0, list(window.rows.factors), []
     for k, (came, empty) in enumerate(zip(read, newest.samples, strict=True)):
-        (values, fractions, commands), weights = factors[SENSORS + k]
+        (values, fractions, *rest), weights = factors[SENSORS + k]
         held = Samples(values, fractions, weights.reshape(values.shape))
         held = jax.tree.map(lambda old, new: jnp.concatenate([old, new[None]]), held, empty)
         held, lost = _place(held, came[:, :-1], came[:, -1] - model.delays[k], newest.times, model.dt)
         unused += lost
         old, new = (jax.tree.map(itemgetter(part), held) for part in (slice(None, -1), -1))
-        factors[SENSORS + k] = (old.values, old.fractions, commands), old.mask.reshape(weights.shape)
+        factors[SENSORS + k] = (old.values, old.fractions, *rest), old.mask.reshape(weights.shape)
         samples.append(new)
     window = window._replace(rows=window.rows._replace(factors=tuple(factors)))
     return window, newest._replace(samples=tuple(samples)), unused

@@ -11,7 +11,7 @@ from fgmbs.arguments import of_type
 from fgmbs.compiled.buckets import padded
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
-from fgmbs.inputs import AbstractInput, Recorded, augmented
+from fgmbs.inputs import AbstractInput, Recorded
 from fgmbs.inputs import commands as commands_of
 from fgmbs.losses import left_of_normal
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
@@ -26,6 +26,7 @@ from fgmbs.problems.estimation.arguments import (
     refuse_single_precision,
 )
 from fgmbs.problems.estimation.first_state import CANDIDATES, Starts, candidate_poses
+from fgmbs.problems.estimation.graph import memory_size
 from fgmbs.problems.estimation.noise_sizes import freed_sizes
 from fgmbs.problems.estimation.unknowns import freed_model
 from fgmbs.problems.simulation.arguments import Integrator, transition_of
@@ -82,7 +83,7 @@ def prepare_smooth(
     steps = padded(max(g.steps for g in every))
     # Room for as many samples as the steps have, so that their number is no part of the program.
     rooms = [max(steps * room, *(len(parts[k].stamps) for parts in channels)) for k, room in enumerate(slots)]
-    resting = mechanism.nv + len(augmented(inputs))
+    resting = mechanism.nv + memory_size(inputs, chart.dof)
     candidates = _candidates(mechanism, resting) if any(begin.x is None for begin in starts) else None
 
     played = [grids.played(recordings, command, every, steps) for command in commands_of(inputs)]
@@ -143,7 +144,7 @@ def with_others(problem: SmoothingProblem, starts: Starts) -> SmoothingProblem:
     Raises:
         AssemblyError: There is none.
     """
-    resting = problem.mechanism.nv + len(augmented(problem.inputs))
+    resting = problem.mechanism.nv + memory_size(problem.inputs, problem.chart.dof)
     if not problem.several:
         first = starts.posed[starts.best]
         return problem.of(problem.recording._replace(**_candidates(problem.mechanism, resting, first)))

@@ -125,7 +125,8 @@ def _foreseen(model: EstimationModel, x: Float[Array, " nx"], t: Scalar, command
 
     zero = jnp.zeros_like(dq), jnp.zeros_like(dq)
     _, (v, a) = jax.lax.fori_loop(0, len(_STAGES[0]), stage, (zero, zero))
-    return jnp.concatenate([mechanism.retract(q, dt * v), dq + dt * a, model.forcing.decay * u])
+    there = mechanism.retract(q, dt * v)
+    return jnp.concatenate([there, dq + dt * a, model.carried(u, q, there, t)])
 
 
 def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple[_Belief, Scalar]:
@@ -144,9 +145,9 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
     linked, lost = (data.linked != 0) & found, (data.linked != 0) & ~found
     y = jnp.where(linked, y, before.x)
     T, B, W = model.process(y, t)
-    F = jnp.where(linked, model.chart.widened(B, len(model.augmented)) @ F, 0.0)
+    F = jnp.where(linked, model.chart.widened(B, model.memory) @ F, 0.0)
     W = jnp.where(linked, W, 0.0)
-    rows = model.rows_with(y, data, T, B, W)
+    rows = model.rows_with(y, data, T, B, W, model.frames(y, before.x, t))
     sensors = model.measurements(rows)
     series = rows.factors[SENSORS : SENSORS + len(sensors)]
     # What does not change from look to look: the past, the way from there, what is known of the step itself.
@@ -155,7 +156,7 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
     dof, share = model.chart.dof, model.transition.velocity_share * model.dt
     W = W.at[:, dof : 2 * dof].add(-share * W[:, :dof])
     way = jnp.concatenate([-W @ F, W], axis=1)
-    own = jnp.concatenate([jnp.zeros((k, k + p)), jnp.diag(data.prior_weights)], axis=1)
+    own = jnp.concatenate([jnp.zeros((k, k + p)), jnp.diag(model.prior_weights(data))], axis=1)
     fixed, offset = jnp.concatenate([past, way, own]), jnp.concatenate([before.d, jnp.zeros(2 * k)])
 
     def read(s, x, E, change):

@@ -9,7 +9,7 @@ from scipy import special
 
 from fgmbs.errors import ArgumentError
 from fgmbs.graph.time_graph import rebuilt
-from fgmbs.inputs import AbstractInput, Disturbance, WhiteNoise, augmented, gains_of
+from fgmbs.inputs import AbstractInput, augmented, gains_of, remembered, white
 from fgmbs.kinematics.names import listed
 from fgmbs.losses import AbstractLoss, left_of_normal
 from fgmbs.problems.estimation.graph import SENSORS
@@ -57,7 +57,8 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
         return np.concatenate([part[:count] for part, count in zip(parts, counts, strict=True)])
 
     theta, free, sizes = solution.x.globals, problem.free, problem.sizes
-    q, dq, forces = np.split(together(solution.x.steps), [n, n + nv], axis=1)
+    named = n + nv + len(augmented(problem.inputs))
+    q, dq, forces, _ = np.split(together(solution.x.steps), [n, n + nv, named], axis=1)
     derived = jax.tree.map(together, solution.derived)
     free_std = free.deviations(theta, _deviations(seen.marginals.globals))
     sizes_std = sizes.deviations(solution.sizes, _deviations(solution.sizes_covariance))
@@ -82,6 +83,7 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
                 ddq=derived.ddq,
                 multipliers=derived.lambda_,
                 forces=forces,
+                disturbance=derived.disturbance,
                 commands=gains * together(solution.data.commands)[:, 1],
                 tangents=derived.tangents,
                 local_covariance=derived.covariance,
@@ -145,7 +147,7 @@ def checked_observable(problem: SmoothingProblem, solution: Solution) -> None:
 def _groups(
     sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput], dof: int, seen: Survey, found: frozenset[str]
 ) -> tuple[Group, ...]:
-    """Residual groups: of every sensor, of the white forces, of every force with a memory.
+    """Residual groups: of every sensor, of the white forces, of every force with a memory (what changes it).
 
     Args:
         sensors: With the sizes of their noise.
@@ -161,20 +163,22 @@ def _groups(
         made.append(
             group_of(sensor.name, "sensor", rows, sensor.rows, size, f"{sensor.name}.sigma" in found, sensor.loss)
         )
-    white = [force for force in inputs if isinstance(force, Disturbance | WhiteNoise)]
-    if white:
-        name = ", ".join(force.name for force in white)
-        size = float(white[0].size) if len(white) == 1 else float("nan")
+    if alike := white(inputs):
+        name = ", ".join(force.name for force in alike)
+        size = float(alike[0].size) if len(alike) == 1 else float("nan")
         part = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
         made.append(
             group_of(
-                name, "force", part, 2 * dof, size, any(f"{force.name}.{force.size_key}" in found for force in white)
+                name, "force", part, 2 * dof, size, any(f"{force.name}.{force.size_key}" in found for force in alike)
             )
         )
     for k, force in enumerate(augmented(inputs)):
         part = FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves))
         is_found = f"{force.name}.{force.size_key}" in found
         made.append(group_of(force.name, "force", part, 1, float(force.size), is_found))
+    if (force := remembered(inputs)) is not None:
+        part = FactorRows(*(leaf[..., -dof:] for leaf in moves))
+        made.append(group_of(force.name, "force", part, dof, float(force.size), f"{force.name}.power" in found))
     return tuple(made)
 
 

@@ -13,12 +13,13 @@ from fgmbs.compiled.ahead import like
 from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.compiled.program import program
 from fgmbs.graph.time_graph import Look, Unknowns
-from fgmbs.inputs import Disturbance, WhiteNoise, augmented
+from fgmbs.inputs import Disturbance, augmented, remembered, white
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.first_state import Stage, Starts, best_start
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
 from fgmbs.problems.estimation.likelihood import settled, slope_of_volume
-from fgmbs.problems.estimation.noise_sizes import SizeSearch, slope
+from fgmbs.problems.estimation.memory import memory_told
+from fgmbs.problems.estimation.noise_sizes import SizeSearch, Told, slope, with_sizes
 from fgmbs.problems.estimation.posterior import Derived, FactorRows, Survey, derived, survey, totals
 from fgmbs.problems.estimation.score_tests import Scores, scores
 from fgmbs.problems.smooth.first_guess import follow
@@ -299,14 +300,13 @@ def resumed(at: SmoothingState) -> SmoothingState:
 @program
 def resized(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> SmoothingState:
     """The estimate with better sizes of noise, for the next round."""
-    chi2, dof, order = _of_sizes(problem, seen)
-    search = at.search.update(problem.sizes, chi2, dof, order)
+    search = at.search.update(problem.sizes, _told(problem, seen, at.x.steps, at.search.logs))
     return eqx.tree_at(lambda at: (at.search, at.resize), at, (search, jnp.asarray(False)))
 
 
-def _of_sizes(problem: SmoothingProblem, seen: Survey) -> tuple[Array, Array, np.ndarray]:
-    """(χ², its expectation, with which power of the size it falls) for every unknown size."""
-    moves, _, *read = seen.factors[: SENSORS + len(problem.sensors)]
+def _told(problem: SmoothingProblem, seen: Survey, steps: Float[Array, "*steps nx"], logs: Float[Array, " k"]) -> Told:
+    """What an estimate with these logarithms of sizes says of every unknown size."""
+    moves, start, *read = seen.factors[: SENSORS + len(problem.sensors)]
     found = {}
     for sensor, rows, passed in zip(problem.sensors, read, problem.passed, strict=True):
         # The variance of a residual is that of the reading, that of rounding, and what the stamps add to both.
@@ -315,26 +315,35 @@ def _of_sizes(problem: SmoothingProblem, seen: Survey) -> tuple[Array, Array, np
         for key, share in (("sigma", rest * own), ("time_sigma", 1 - rest)):
             chi2, dof = totals(rows, sensor.rows, share.reshape(rows.scale.shape))
             found[f"{sensor.name}.{key}"] = chi2 / passed, dof, 2.0
-    dof, memory = problem.chart.dof, augmented(problem.inputs)
-    for force in problem.inputs:
-        if isinstance(force, Disturbance | WhiteNoise):
-            white = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
-            found[f"{force.name}.{force.size_key}"] = (
-                *totals(white, 2 * dof),
-                1.0 if isinstance(force, Disturbance) else 2.0,
-            )
-    for k, force in enumerate(memory):
+    dof, named, alike = problem.chart.dof, augmented(problem.inputs), white(problem.inputs)
+    motion = FactorRows(*(leaf[..., : 2 * dof] for leaf in moves))
+    for force in alike:
+        order = 1.0 if isinstance(force, Disturbance) else 2.0
+        found[f"{force.name}.{force.size_key}"] = *totals(motion, 2 * dof), order
+    for k, force in enumerate(named):
         found[f"{force.name}.{force.size_key}"] = (
             *totals(FactorRows(*(leaf[..., 2 * dof + k, None] for leaf in moves)), 1),
             2.0,
         )
+    sizes, along = problem.sizes, jnp.eye(problem.sizes.size)
+    everywhere = remembered(with_sizes(problem.sensors, problem.inputs, sizes.named(sizes.values(logs)))[1])
+    if everywhere is not None:
+        rows = [FactorRows(*(leaf[..., -dof:] for leaf in part)) for part in (moves, start)]
+        alone = None if alike or named else motion
+        power, time = (f"{everywhere.name}.{key}" for key in everywhere.sizes)
+        w, variance = steps[..., -dof:], seen.marginals.steps[..., -dof:, -dof:]
+        dt, sized = problem.recording.dt, power not in sizes.names
+        told, bend = memory_told(everywhere, (*rows, alone), w, variance, dt, sized=sized)
+        found |= told
+        if {power, time} <= set(sizes.names):
+            along = along.at[sizes.number_names.index(power), sizes.number_names.index(time)].set(bend)
     chi2, expected, order = [jnp.zeros(0)], [jnp.zeros(0)], [np.zeros(0)]
     for place in problem.sizes.places:
         *sums, power = found[place.name]
         for parts, one in zip((chi2, expected), sums, strict=True):
             parts.append(one if place.shape else jnp.sum(one)[None])
         order.append(np.full(place.size, power))
-    return jnp.concatenate(chi2), jnp.concatenate(expected), np.concatenate(order)
+    return Told(jnp.concatenate(chi2), jnp.concatenate(expected), np.concatenate(order), along)
 
 
 class Solution(eqx.Module):
@@ -438,7 +447,7 @@ def _solved_jvp(primals, tangents):
 
     def slopes(problem, logs):
         (x, look, _), graph = motion(problem, logs)
-        return slope(problem.sizes, logs, *_of_sizes(problem, survey(graph, x, look)))
+        return slope(problem.sizes, logs, _told(problem, survey(graph, x, look), x.steps, logs))
 
     logs = at.search.logs
     t_logs = jnp.zeros_like(logs)

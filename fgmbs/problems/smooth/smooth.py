@@ -29,6 +29,7 @@ from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.lagged import advanced, lagged
 from fgmbs.problems.smooth.other_motions import Compared, Motion, compared
 from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.problems.smooth.remembering import BETTER, remembering, with_memory
 from fgmbs.problems.smooth.result import smoothed_motion
 from fgmbs.problems.smooth.rounds import (
     SmoothingState,
@@ -87,7 +88,7 @@ def smooth(
             own.
         sensors: What the signals mean; numbers of them may be `Unknown`, also the standard deviations of their noise.
         inputs: Forces that the description of the mechanism does not tell; their sizes may be `Unknown`. By default a
-            white `Disturbance` whose power is found from the data.
+            `Disturbance` whose power is found from the data, white unless these ask for a memory.
         dt: Time step; by default the interval between samples of the fastest sensor [s].
         window: None: all steps at once. A number: a fixed-lag smoother over the last so many steps.
         start: Coordinates at the start by name, of each recording if they differ; the rest is assembled. By default
@@ -162,11 +163,25 @@ def _solve(
             starts = begun(with_others(problem, at.starts).loosened(LOOSER[0])).starts
             for better in compared(found.best, starts, solved):
                 found = better
+        found = _remembered(found, tell)
     except KeyboardInterrupt:
         found = found or Compared(Motion(problem, at, surveyed(problem, at)), None)
         result = smoothed_motion(found.best.problem, _concluded(found), notes)
         raise Interrupted(f"interrupted after {int(result.iterations)} iterations", result) from None
     return found.best.problem, _concluded(found)
+
+
+def _remembered(found: Compared, tell: Progress) -> Compared:
+    """The same with unknown forces that have a memory, if the data ask for one and are far more likely then."""
+    asked = with_memory(*found.best)
+    if asked is None:
+        return found
+    problem, first = asked
+    at = first
+    for round, at in enumerate(remembering(problem, first)):
+        tell("solving with forces that have a memory", round, float(at.look.cost))
+    longer = Motion(problem, at, surveyed(problem, at))
+    return found._replace(best=longer) if longer.log_likelihood > found.best.log_likelihood + BETTER else found
 
 
 def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = math.inf) -> Iterator[SmoothingState]:

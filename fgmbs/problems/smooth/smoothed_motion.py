@@ -137,16 +137,18 @@ class SmoothedMotion(AbstractMotion):
     """[m, rad]"""
     dq: Float[Array, "steps nv"]
     ddq: Float[Array, "steps nv"]
-    """Accelerations by the mechanism, known and augmented forces; white forces have no value at an instant."""
+    """Accelerations by the mechanism, known forces and those with a memory; white ones have no value at an instant."""
     multipliers: Float[Array, "steps m"]
     """Multipliers λ of the constraints."""
     forces: Float[Array, "steps nu"]
-    """Unknown forces with a memory [N, N·m]."""
+    """Unknown forces with a memory on actuators or along velocities [N, N·m]."""
+    disturbance: Float[Array, "steps nv"]
+    """Generalized forces of a `Disturbance` with a memory [N, N·m]; 0 without one."""
     commands: Float[Array, "steps nc"]
     """Known forces [N, N·m]."""
     tangents: Float[Array, "steps nx columns"]
-    """∂(q, dq, u)/∂δ, δ the local coordinates, nx = n + nv + nu; where numbers of the mechanism are unknown also
-    ∂(q, dq, u)/∂θ, θ all unknown numbers, logarithms of positive ones …"""
+    """∂(q, dq, u)/∂δ, δ the local coordinates, u `forces` and behind them, where it has a memory, `disturbance`; where
+    numbers of the mechanism are unknown also ∂(q, dq, u)/∂θ, θ all unknown numbers, logarithms of positive ones …"""
     local_covariance: Float[Array, "steps columns columns"]
     """… and the covariance of these."""
     ddq_std: Float[Array, "steps nv"]
@@ -222,7 +224,13 @@ class SmoothedMotion(AbstractMotion):
 
     @property
     def forces_std(self) -> Float[Array, "steps nu"]:
-        return jax.device_put(self._std[:, self.q.shape[1] + self.dq.shape[1] :])
+        first = self.q.shape[1] + self.dq.shape[1]
+        return jax.device_put(self._std[:, first : first + self.forces.shape[1]])
+
+    @property
+    def disturbance_std(self) -> Float[Array, "steps nv"]:
+        std = self._std[:, self.q.shape[1] + self.dq.shape[1] + self.forces.shape[1] :]
+        return jax.device_put(std if std.size else np.zeros(self.disturbance.shape))
 
     @property
     def chi2(self) -> dict[str, tuple[float, float]]:
@@ -239,7 +247,8 @@ class SmoothedMotion(AbstractMotion):
             raise ArgumentError("joint forces: expected a mechanism with pins; this one has none")
         shared = self.mechanism, self.inputs, self.free, self.unknowns
         own = None if self.free.index is None else self.recording
-        rows = (own, self.t, self.q, self.dq, self.forces, self.commands, self.tangents, self.local_covariance)
+        forces = self.forces, self.disturbance, self.commands
+        rows = (own, self.t, self.q, self.dq, *forces, self.tangents, self.local_covariance)
         return by_step(partial(_joint_forces, *shared), *rows)[0]
 
     def of_recording(self, number: int) -> "SmoothedMotion":
@@ -267,7 +276,7 @@ class SmoothedMotion(AbstractMotion):
             "tangents": self.tangents[..., columns],
             "local_covariance": self.local_covariance[:, columns[:, None], columns],
         }
-        names = ("q", "dq", "ddq", "multipliers", "forces", "commands", "ddq_std", "multipliers_std")
+        names = ("q", "dq", "ddq", "multipliers", "forces", "disturbance", "commands", "ddq_std", "multipliers_std")
         by_step |= {name: getattr(self, name) for name in names}
         std = jnp.concatenate([jnp.zeros(0), *(jnp.ravel(self.unknowns_std[name]) for name in free.names)])
         others = self.sizes.names
@@ -340,19 +349,21 @@ def _joint_forces(mechanism: AbstractMechanism, inputs, free: Free, unknowns: di
     columns = rows[-1].shape[2]
     along_theta = jnp.eye(theta.size, columns, columns - theta.size) * moves(free, inputs)
 
-    def at_step(number, t, q, dq, u, c, E, cov):
+    def at_step(number, t, q, dq, u, everywhere, c, E, cov):
         own = free.of(number)
         gains = gains_of(inputs, own.chosen(own.values(theta)))
 
-        def pins(theta, x):
+        def pins(theta, x, named=u.size):
             moved, _ = rebuilt(own, (mechanism, {}), theta)
-            q, dq, u = x[:n], x[n : n + nv], x[n + nv :]
+            q, dq, u, more = jnp.split(x, [n, n + nv, n + nv + named])
             change = gains_of(inputs, own.chosen(own.values(theta))) - gains
             forces = jnp.concatenate([u, c + change * jnp.where(gains == 0, 0.0, c / gains)])
-            ddq, lambda_ = acceleration(moved, q, dq, t, force_directions(moved, q, t, forcing) @ forces)
+            Q = force_directions(moved, q, t, forcing) @ forces + (more if more.size else 0.0)
+            ddq, lambda_ = acceleration(moved, q, dq, t, Q)
             return moved.joint_forces(q, dq, ddq, lambda_, t, select @ forces)
 
-        value, push = jax.linearize(pins, theta, jnp.concatenate([q, dq, u]))
+        x = jnp.concatenate([q, dq, u, everywhere])[: E.shape[0]]
+        value, push = jax.linearize(pins, theta, x)
         J = jax.vmap(push, (1, 1), -1)(along_theta, E)
         return value, jnp.sqrt(jnp.maximum(jnp.einsum("pia,ab,pib->pi", J, cov, J), 0.0))
 

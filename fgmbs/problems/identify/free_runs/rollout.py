@@ -16,7 +16,7 @@ from fgmbs.compiled.program import program
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Known, Stepper
 from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
-from fgmbs.inputs import augmented, gains_of
+from fgmbs.inputs import augmented, gains_of, remembered
 from fgmbs.kinematics.closure import Closure
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
@@ -35,8 +35,8 @@ class FreeRun(NamedTuple):
 
 def known_forces(model: EstimationModel) -> EstimationModel:
     """The model without forces that have a memory: its steps are (q, dq)."""
-    memory = augmented(model.inputs)
-    known = tuple(force for force in model.inputs if force not in memory) if memory else model.inputs
+    memory = (*augmented(model.inputs), remembered(model.inputs))
+    known = tuple(force for force in model.inputs if not any(force is one for one in memory))
     return eqx.tree_at(lambda model: model.inputs, model, known)
 
 
@@ -138,7 +138,7 @@ def sensor_rows(model: EstimationModel, steps: Float[Array, "steps nx"], data: S
     nv = model.mechanism.nv
     dof = model.chart.dof
     nowhere = jnp.zeros((dof, nv), steps.dtype), jnp.zeros((dof, nv), steps.dtype), jnp.zeros((2 * dof, 2 * dof))
-    rows = jax.vmap(lambda x, data: model.rows_with(x, data, *nowhere))(steps, data)
+    rows = jax.vmap(lambda x, data: model.rows_with(x, data, *nowhere, None))(steps, data)
     return Rows(rows.times, rows.factors[SENSORS : SENSORS + len(model.sensors)])
 
 
