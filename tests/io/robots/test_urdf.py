@@ -81,10 +81,10 @@ def test_meshes_need_not_be_there():
 
 def test_impossible_inertias_are_warned_of(tmp_path):
     flat = INERTIAL.replace('izz="1"', 'izz="3"')
-    (tmp_path / "flat.urdf").write_text(
-        f"<robot name='r'>{BASE}{link('arm', flat)}{joint('a', 'base', 'arm')}</robot>"
-    )
-    with pytest.warns(UserWarning, match="link 'arm': its principal moments of inertia are those of no body, 1 . 1 < 3"):
+    (tmp_path / "flat.urdf").write_text(f"<robot name='r'>{BASE}{link('arm', flat)}{joint('a', 'base', 'arm')}</robot>")
+    with pytest.warns(
+        UserWarning, match="link 'arm': its principal moments of inertia are those of no body, 1 . 1 < 3"
+    ):
         flat = fgmbs.load(tmp_path / "flat.urdf")
     assert flat.margins()["arm.inertia"] < 0
 
