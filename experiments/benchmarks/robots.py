@@ -1,7 +1,7 @@
 """Time of the kernels of robots per state, with Pinocchio beside them.
 
-Medians on one core, in double precision; run on one core by `taskset -c 0 python experiments/benchmarks/robots.py DATA`,
-DATA the folder of the reference robots.
+Medians in double precision, on one core by `taskset -c 0 python experiments/benchmarks/robots.py DATA`, DATA the folder
+of the reference robots.
 """
 
 import sys

@@ -216,17 +216,17 @@ class Robot(AbstractMechanism):
         if not self.topology.closures:
             return jnp.zeros(0, q.dtype)
         topology, numbers = self.of
-        return closures.rows(topology, numbers, motion.placed(topology, numbers, q, relative=True))
+        return closures.rows(topology, numbers, _placed(topology, numbers, q, relative=True))
 
     def mass_matrix(self, q: Coordinates) -> Float[Array, "nv nv"]:
-        return inverse.mass_matrix(*self.of, q)
+        return _mass_matrix(*self.of, q)
 
     def forces(self, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:
-        return -rules.inverse_dynamics(*self.of, q, dq, jnp.zeros_like(dq), None)
+        return -_inverse_dynamics(*self.of, q, dq, jnp.zeros_like(dq), None)
 
     def potential(self, q: Coordinates) -> Scalar:
         topology, numbers = self.of
-        at = motion.placed(topology, numbers, q)
+        at = _placed(topology, numbers, q)
         c = at.p + times(at.R, numbers.centre)
         energy = -jnp.sum(numbers.mass * (numbers.gravity @ c))
         if topology.has_springs:
@@ -243,7 +243,7 @@ class Robot(AbstractMechanism):
     ) -> tuple[Velocities, Constraints]:
         if not self.topology.closures:
             tau = jnp.broadcast_to(jnp.asarray(applied, dq.dtype), dq.shape)
-            return rules.forward_dynamics(*self.of, q, dq, tau, None), jnp.zeros(0, q.dtype)
+            return _forward_dynamics(*self.of, q, dq, tau, None), jnp.zeros(0, q.dtype)
         M, Phi_q, c = self.mass_matrix(q), self.constraint_jacobian(q, t), self.constraint_bias(q, dq, t)
         return solve_kkt(M, Phi_q, self.forces(q, dq, t) + applied, c, self.local_sizes)
 
@@ -261,7 +261,7 @@ class Robot(AbstractMechanism):
         """(rotation, origin) of a link or of a named frame."""
         k = _index(body, self.topology.frames, "body", "links and frames")
         topology, numbers = self.of
-        at = motion.placed(topology, numbers, q)
+        at = _placed(topology, numbers, q)
         frame = numbers.frame_turn[..., k], numbers.frame_place[:, k]
         return closures.on_body(at, topology.frame_bodies[k], *frame)
 
@@ -331,7 +331,9 @@ def _index(name: str, names: tuple[str, ...], argument: str, kind: str) -> int:
     return names.index(name)
 
 
-@eqx.filter_jit
-def _numbers(topology: TreeTopology, parameters: TreeParameters) -> TreeNumbers:
-    """Compiled, because outside of a trace hundreds of single operations take seconds."""
-    return tree_numbers(topology, parameters)
+# Compiled, because outside of a trace hundreds of single operations take seconds.
+_numbers = eqx.filter_jit(tree_numbers)
+_placed = eqx.filter_jit(motion.placed)
+_mass_matrix = eqx.filter_jit(inverse.mass_matrix)
+_inverse_dynamics = eqx.filter_jit(rules.inverse_dynamics)
+_forward_dynamics = eqx.filter_jit(rules.forward_dynamics)
