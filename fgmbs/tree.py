@@ -12,9 +12,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.arguments import Numbers, nearest, of_type
-from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
-from fgmbs.mechanisms.tree.kernels import closures, inverse, motion, rules
+from fgmbs.mechanisms.tree.kernels import closures, compiled, inverse, motion
 from fgmbs.mechanisms.tree.kernels.inverse import Jacobians
 from fgmbs.mechanisms.tree.kernels.motion import Moving
 from fgmbs.mechanisms.tree.kernels.vectors import cross, dot, times
@@ -31,7 +30,7 @@ def inverse_dynamics(
         wrenches: From outside, on each body of `robot.joint_names` about its origin, seen from it [N m, N].
     """
     topology, numbers, q, dq, ddq, wrenches = _given(robot, q, dq, ddq, wrenches)
-    return _inverse(topology, numbers, q, dq, ddq, wrenches)
+    return compiled.inverse_dynamics(topology, numbers, q, dq, ddq, wrenches)
 
 
 def forward_dynamics(
@@ -43,13 +42,13 @@ def forward_dynamics(
         wrenches: As in `inverse_dynamics`.
     """
     topology, numbers, q, dq, tau, wrenches = _given(robot, q, dq, tau, wrenches)
-    return _forward(topology, numbers, q, dq, tau, wrenches)
+    return compiled.forward_dynamics(topology, numbers, q, dq, tau, wrenches)
 
 
 def mass_matrix(robot: Robot, q: Numbers) -> Float[Array, "nv nv"]:
     """M(q), with rotor inertias, by composite rigid bodies [kg m², kg m, kg]."""
     topology, numbers, q, *_ = _given(robot, q)
-    return _mass_matrix(topology, numbers, q)
+    return compiled.mass_matrix(topology, numbers, q)
 
 
 def bias(robot: Robot, q: Numbers, dq: Numbers, wrenches: Numbers | None = None) -> Velocities:
@@ -62,7 +61,7 @@ def inverse_dynamics_jacobians(
 ) -> Jacobians:
     """(∂τ/∂q, ∂τ/∂q̇, ∂τ/∂q̈) in closed form."""
     topology, numbers, q, dq, ddq, wrenches = _given(robot, q, dq, ddq, wrenches)
-    return _jacobians(topology, numbers, q, dq, ddq, wrenches)
+    return compiled.jacobians(topology, numbers, q, dq, ddq, wrenches)
 
 
 def forward_dynamics_jacobians(
@@ -70,7 +69,7 @@ def forward_dynamics_jacobians(
 ) -> Jacobians:
     """(∂q̈/∂q, ∂q̈/∂q̇, ∂q̈/∂τ), from those of inverse dynamics."""
     topology, numbers, q, dq, tau, wrenches = _given(robot, q, dq, tau, wrenches)
-    return _forward_jacobians(topology, numbers, q, dq, tau, wrenches)
+    return compiled.forward_jacobians(topology, numbers, q, dq, tau, wrenches)
 
 
 def frame(robot: Robot, q: Numbers, name: str) -> tuple[Float[Array, "3 3"], Float[Array, "3"]]:
@@ -167,21 +166,6 @@ def velocity(robot: Robot, q: Numbers, dq: Numbers, name: str) -> Moving:
     topology, numbers, q, dq, *_ = _given(robot, q, dq)
     J = frame_jacobian(robot, q, name)
     return Moving(J[:3] @ dq, J[3:] @ dq)
-
-
-_mass_matrix = program(inverse.mass_matrix)
-_jacobians = program(inverse.jacobians)
-_forward_jacobians = program(rules.forward_jacobians)
-
-
-@program
-def _inverse(topology, numbers, q, dq, ddq, wrenches):
-    return rules.inverse_dynamics(topology, numbers, q, dq, ddq, wrenches)
-
-
-@program
-def _forward(topology, numbers, q, dq, tau, wrenches):
-    return rules.forward_dynamics(topology, numbers, q, dq, tau, wrenches)
 
 
 def _vector(robot: Robot, x: object, argument: str, names: tuple[str, ...]) -> Array:

@@ -9,15 +9,14 @@ from scipy.spatial.transform import Rotation
 
 from fgmbs.algebra.kkt import solve_kkt
 from fgmbs.arguments import nearest
-from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import computed_now
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.tree import coordinates
 from fgmbs.mechanisms.tree.checks import SCALAR, checked
 from fgmbs.mechanisms.tree.description import RobotDescription
-from fgmbs.mechanisms.tree.kernels import closures, inverse, motion, rules
-from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers, TreeParameters, tree_numbers
+from fgmbs.mechanisms.tree.kernels import closures, compiled, motion
+from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers, TreeParameters
 from fgmbs.mechanisms.tree.kernels.vectors import times
 from fgmbs.mechanisms.tree.topology import Merged, TreeTopology, merged
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
@@ -80,7 +79,7 @@ class Robot(AbstractMechanism):
 
     def evaluated(self) -> "Robot":
         parameters = known(self.parameters)
-        return Robot(self.topology, self.origin, parameters, self.home, _numbers(self.topology, parameters))
+        return Robot(self.topology, self.origin, parameters, self.home, compiled.numbers(self.topology, parameters))
 
     def bare(self) -> "Robot":
         return Robot(self.topology, self.origin, self.parameters, self.home)
@@ -88,7 +87,9 @@ class Robot(AbstractMechanism):
     @property
     def of(self) -> tuple[TreeTopology, TreeNumbers]:
         """(topology, derived numbers)."""
-        return self.topology, _numbers(self.topology, known(self.parameters)) if self.numbers is None else self.numbers
+        return self.topology, compiled.numbers(
+            self.topology, known(self.parameters)
+        ) if self.numbers is None else self.numbers
 
     @property
     def described(self) -> "Robot":
@@ -220,17 +221,17 @@ class Robot(AbstractMechanism):
         if not self.topology.closures:
             return jnp.zeros(0, q.dtype)
         topology, numbers = self.of
-        return closures.rows(topology, numbers, motion.placed(topology, numbers, q, relative=True))
+        return closures.rows(topology, numbers, compiled.placed(topology, numbers, q, relative=True))
 
     def mass_matrix(self, q: Coordinates) -> Float[Array, "nv nv"]:
-        return inverse.mass_matrix(*self.of, q)
+        return compiled.mass_matrix(*self.of, q)
 
     def forces(self, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:
-        return -rules.inverse_dynamics(*self.of, q, dq, jnp.zeros_like(dq), None)
+        return -compiled.inverse_dynamics(*self.of, q, dq, jnp.zeros_like(dq), None)
 
     def potential(self, q: Coordinates) -> Scalar:
         topology, numbers = self.of
-        at = motion.placed(topology, numbers, q)
+        at = compiled.placed(topology, numbers, q)
         c = at.p + times(at.R, numbers.centre)
         energy = -jnp.sum(numbers.mass * (numbers.gravity @ c))
         if topology.has_springs:
@@ -247,7 +248,7 @@ class Robot(AbstractMechanism):
     ) -> tuple[Velocities, Constraints]:
         if not self.topology.closures:
             tau = jnp.broadcast_to(jnp.asarray(applied, dq.dtype), dq.shape)
-            return rules.forward_dynamics(*self.of, q, dq, tau, None), jnp.zeros(0, q.dtype)
+            return compiled.forward_dynamics(*self.of, q, dq, tau, None), jnp.zeros(0, q.dtype)
         M, Phi_q, c = self.mass_matrix(q), self.constraint_jacobian(q, t), self.constraint_bias(q, dq, t)
         return solve_kkt(M, Phi_q, self.forces(q, dq, t) + applied, c, self.local_sizes)
 
@@ -265,7 +266,7 @@ class Robot(AbstractMechanism):
         """(rotation, origin) of a link or of a named frame."""
         k = _index(body, self.topology.frames, "body", "links and frames")
         topology, numbers = self.of
-        at = motion.placed(topology, numbers, q)
+        at = compiled.placed(topology, numbers, q)
         frame = numbers.frame_turn[..., k], numbers.frame_place[:, k]
         return closures.on_body(at, topology.frame_bodies[k], *frame)
 
@@ -333,9 +334,3 @@ def _index(name: str, names: tuple[str, ...], argument: str, kind: str) -> int:
     if name not in names:
         raise ArgumentError(f"{argument}: there is no {argument} {name!r}{nearest(name, names, kind)}")
     return names.index(name)
-
-
-@program
-def _numbers(topology: TreeTopology, parameters: TreeParameters) -> TreeNumbers:
-    """Compiled, because outside of a trace hundreds of single operations take seconds."""
-    return tree_numbers(topology, parameters)

@@ -1,0 +1,22 @@
+"""The kernels as programs of their own, for calls from outside of compiled code: operation by operation each would take
+seconds."""
+
+from fgmbs.compiled.program import program
+from fgmbs.mechanisms.tree.kernels import inverse, motion, rules
+from fgmbs.mechanisms.tree.kernels.numbers import tree_numbers
+
+numbers = program(tree_numbers)
+placed = program(motion.placed)
+mass_matrix = program(inverse.mass_matrix)
+jacobians = program(inverse.jacobians)
+forward_jacobians = program(rules.forward_jacobians)
+
+
+@program
+def inverse_dynamics(topology, numbers, q, dq, ddq, wrenches):
+    return rules.inverse_dynamics(topology, numbers, q, dq, ddq, wrenches)
+
+
+@program
+def forward_dynamics(topology, numbers, q, dq, tau, wrenches):
+    return rules.forward_dynamics(topology, numbers, q, dq, tau, wrenches)
