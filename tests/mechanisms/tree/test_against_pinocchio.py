@@ -119,7 +119,7 @@ def test_derivative_rules_are_those_of_the_plain_sums(beside_pinocchio):
         one = eqx.tree_at(lambda r: r.parameters.masses, robot, scale * robot.parameters.masses)
         return tree.inverse_dynamics(one, robot.retract(jnp.asarray(pair.q), v), dq, ddq)
 
-    point = np.array(1.0), np.zeros(robot.nv), pair.dq, pair.ddq
+    point = jnp.array(1.0), *map(jnp.asarray, (np.zeros(robot.nv), pair.dq, pair.ddq))
     by = tree.inverse_dynamics_jacobians(robot, pair.q, pair.dq, pair.ddq)
     forward, reverse = (way(moved, (0, 1, 2, 3))(*point) for way in (jax.jacfwd, jax.jacrev))
     for a, b, c in zip(forward[1:], reverse[1:], by, strict=True):
