@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 import fgmbs
 from fgmbs import plots, results
+from fgmbs.compiled.program import forget
 
 COARSEST = {"euler": 4e-3, "trapezoidal": 16e-3, "hermite_simpson": 32e-3}
 """Largest step of each rule [s]; below it the error follows its leading term."""
@@ -48,6 +49,7 @@ def main(
             slopes = -np.diff(np.log2(errors))
             fit = np.polyfit(np.log(steps), np.log(errors), 1)[0]
             print(f"{kind:<12} {rule:<16} order {fit:.3f}; of each halving {np.round(slopes, 2)}", flush=True)
+            forget()
             jax.clear_caches()
     dims = ("kind", "rule", "halving")
     dataset = xr.Dataset(

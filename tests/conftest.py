@@ -10,6 +10,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import fgmbs
+from fgmbs.compiled import store
+from fgmbs.compiled.program import forget
 from fgmbs.losses import Huber
 from fgmbs.sensors import Gyroscope, Position
 from fgmbs.unknowns import Unknown
@@ -29,6 +31,7 @@ def pytest_configure(config):
     os.environ.setdefault(_QUICK, str(int("not slow" in config.option.markexpr)))
     jax.config.update(_QUICK.lower(), os.environ[_QUICK] not in ("0", "false"))
     folder = fgmbs.cache()
+    store.keep_in(None)  # tests also look at what is traced, and with what is within changed
     if folder is not None:
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
         for option in ("jax_persistent_cache_min_compile_time_secs", "jax_compilation_cache_max_size"):
@@ -45,6 +48,7 @@ def _forget_programs():
     yield
     pieces = Path("/proc/self/maps")
     if not pieces.exists() or len(pieces.read_bytes().splitlines()) > _MANY_PIECES:
+        forget()
         jax.clear_caches()
 
 
@@ -53,6 +57,7 @@ def users_code():
     """The machine code that users run, for tests that look at the last digits."""
     quick = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)
+    forget()
     jax.clear_caches()
     yield
     jax.config.update("jax_disable_most_optimizations", quick)
@@ -78,6 +83,7 @@ def compiled(_compilations) -> list[str]:
 
     What was compiled before is forgotten: in a process of thousands of programs some are dropped at any time.
     """
+    forget()
     jax.clear_caches()
     _compilations.clear()
     return _compilations

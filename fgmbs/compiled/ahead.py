@@ -25,14 +25,14 @@ def like(function: Callable[..., PyTree], *args: PyTree) -> PyTree:
 
 
 @contextmanager
-def compiled_ahead(programs: Callable[[], Iterable[Any]], *args: PyTree) -> Iterator[None]:
+def compiled_ahead(programs: Callable[[], Iterable[Callable[[], Any]]], *args: PyTree) -> Iterator[None]:
     """Compiles in other threads what will be needed later, while what stands within compiles and computes.
 
     What fails there is left to the call that needs it. Ends when all is done, or at once if what stands within is
     interrupted: then nothing new is begun, and what is being compiled ends by itself.
 
     Args:
-        programs: Lowers programs (`lower(…)`), in the order in which they are needed; later calls find them.
+        programs: Lowers programs (`ahead(…)`), in the order in which they are needed; later calls find them.
         args: What it compiles for: once for every structure and shape.
     """
     leaves, structure = jax.tree.flatten(args)
@@ -43,7 +43,7 @@ def compiled_ahead(programs: Callable[[], Iterable[Any]], *args: PyTree) -> Iter
     _SEEN.add(key)
     compilers, tracer = ThreadPoolExecutor(_COMPILERS), ThreadPoolExecutor(1)
     try:
-        tracer.submit(lambda: [compilers.submit(lowered.compile) for lowered in programs()])
+        tracer.submit(lambda: [compilers.submit(finish) for finish in programs()])
         yield
         tracer.shutdown()  # the first to end: it hands its programs to the others
         compilers.shutdown()

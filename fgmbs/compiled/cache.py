@@ -9,12 +9,15 @@ import jax
 import platformdirs
 from jax.experimental.compilation_cache import compilation_cache as jax_cache
 
+from fgmbs.compiled import store
 from fgmbs.errors import ArgumentError
 
 VARIABLE = "FGMBS_CACHE"
 """Environment variable: a folder for compiled programs, or "off"."""
-_LARGEST = 2 * 1024**3
-"""Size of the cache, above which what was not used for longest is dropped [bytes]."""
+_LARGEST = 1024**3
+"""Size of the cache of JAX, above which what was not used for longest is dropped, as in `store` [bytes]."""
+_PROGRAMS = "programs"
+"""Folder in that of JAX's cache, of programs that are found without tracing; see `fgmbs.compiled.program`."""
 _SHORTEST = 0.05
 """Compilation times below which a program is not worth a file [s]."""
 
@@ -41,6 +44,7 @@ def cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
     if wanted == "off":
         jax.config.update("jax_compilation_cache_dir", None)
         jax_cache.reset_cache()
+        store.keep_in(None)
         return None
     path = Path(wanted) if wanted else Path(platformdirs.user_cache_dir("fgmbs", appauthor=False))
     own = path.expanduser().absolute() / _processor()
@@ -55,6 +59,7 @@ def cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
     jax.config.update("jax_compilation_cache_dir", str(own))
     jax.config.update("jax_compilation_cache_max_size", _LARGEST)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", _SHORTEST)
+    store.keep_in(own / _PROGRAMS)
     jax_cache.reset_cache()  # JAX looks for its cache once, at the first compilation
     return own
 

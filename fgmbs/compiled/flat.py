@@ -37,7 +37,7 @@ def flat(tree: Any) -> Float[Array, " numbers"]:
     return jnp.concatenate([jnp.ravel(jnp.asarray(leaf)).astype(float) for leaf in numbers])
 
 
-def unflat(pattern: Pattern, numbers: Float[Array, " numbers"]) -> Any:
+def unflat(pattern: Pattern, numbers: Float[Array | np.ndarray, " numbers"]) -> Any:
     """The pytree with these numbers."""
     leaves, start = [], 0
     for kept in pattern.leaves:

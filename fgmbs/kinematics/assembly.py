@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.algebra.pseudo_inverse import rank_limit
 from fgmbs.arguments import finite_number
+from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.names import Numbers, finite_vector, given_arrays, listed
 from fgmbs.kinematics.position import PositionInfo, solve_position
@@ -76,7 +76,7 @@ def assemble(
     return jnp.asarray(others[0])
 
 
-_solve = eqx.filter_jit(solve_position)
+_solve = program(solve_position)
 
 
 def _with(given: Mapping[str, float]) -> str:

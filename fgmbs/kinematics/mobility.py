@@ -7,6 +7,7 @@ import numpy as np
 
 from fgmbs.algebra.pseudo_inverse import rank_limit
 from fgmbs.arguments import finite_number
+from fgmbs.compiled.program import program
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics.assembly import assemble
 from fgmbs.kinematics.names import Numbers, finite_vector
@@ -89,7 +90,7 @@ def _rank(A) -> int:
     return int(np.linalg.matrix_rank(A, rtol=rank_limit(A.dtype))) if A.size else 0
 
 
-@eqx.filter_jit
+@program
 def _jacobians(mechanism, q, t):
     """Φ_q with unit rows in q and in neighbours, their relative distance from q and from where they were looked for."""
     known = prepared(mechanism)

@@ -1,11 +1,11 @@
 """The range of motion: configurations along the values of one coordinate."""
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.arguments import finite_number
+from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.assembly import assemble
 from fgmbs.kinematics.mobility import mobility
@@ -18,7 +18,7 @@ _STEP = 0.02
 _REFINEMENTS = 3
 """Divisions, into 64 parts or more, of the step in which a dead point lies."""
 
-_track = eqx.filter_jit(track)
+_track = program(track)
 
 
 class DeadPointError(AssemblyError):

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.algebra.pseudo_inverse import rank_factors, row_norms
+from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import where_needed
 from fgmbs.kinematics.position import PositionInfo, PositionProblem, implicit_nearest, nearest_closed
 from fgmbs.kinematics.tracking import lead
@@ -84,7 +85,7 @@ def aimed(
     return start + where_needed(jnp.max(away) > np.pi, lambda: _aim(*fixed), jnp.zeros_like(start))
 
 
-@eqx.filter_jit
+@program
 def _aim(mechanism, start, t, given, values) -> Coordinates:
     mechanism = prepared(mechanism)
     anywhere = start + mechanism.reach * jax.random.normal(jax.random.key(2), (2, start.size), start.dtype)
@@ -104,13 +105,13 @@ class _Found(NamedTuple):
     assembled: Bool[Array, ""]
 
 
-@eqx.filter_jit
+@program
 def _nearest(attempts, distances) -> _Found:
     k = jnp.argmin(jnp.where(attempts.good, distances, jnp.inf))  # the first where none is good
     return _Found(attempts.q[k], attempts.lambda_[k], attempts.good[k])
 
 
-@eqx.filter_jit
+@program
 def _implicit(mechanism, start, t, given, values, q, lambda_):
     return implicit_nearest(_problem(mechanism, start, t, given, values), q, lambda_)[0]
 
@@ -120,7 +121,7 @@ def _problem(mechanism, start, t, given, values) -> PositionProblem:
     return PositionProblem(prepared(mechanism), start, t, held, values)
 
 
-@eqx.filter_jit
+@program
 def distances(mechanism: AbstractMechanism, start: Coordinates, q: Float[Array, "poses n"]) -> Float[Array, " poses"]:
     """How far poses are from a start, coordinates by their sizes."""
     mechanism = prepared(mechanism)
@@ -139,7 +140,7 @@ class Attempts(NamedTuple):
     """How the first one ended, from the start itself."""
 
 
-@eqx.filter_jit
+@program
 def search(
     mechanism: AbstractMechanism,
     start: Coordinates,
@@ -213,7 +214,7 @@ def _moves(nv: int) -> np.ndarray:
     return np.concatenate([rng.permutation(thrown)[: _GUESSES[0]], at_random])
 
 
-@eqx.filter_jit
+@program
 def unit_rows(mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> tuple[Bool[Array, ""], Float[Array, "m nv"]]:
     """(whether all constraints hold to rounding, Φ_q by changes by their sizes with rows of unit length)."""
     mechanism = prepared(mechanism)
@@ -223,7 +224,7 @@ def unit_rows(mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> tuple[
     return gap <= 1e3 * jnp.finfo(q.dtype).eps * mechanism.extent(q), Phi_q / norms[:, None]
 
 
-@eqx.filter_jit
+@program
 def is_proper(mechanism: AbstractMechanism, q: Coordinates) -> Bool[Array, ""]:
     """Whether no angle of an assembled configuration is half a turn from what the reference takes it for.
 

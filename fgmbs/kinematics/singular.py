@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.algebra.pseudo_inverse import rank_limit, row_norms
+from fgmbs.compiled.program import program
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics.search import unit_rows
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
@@ -107,13 +107,13 @@ def refuse_no_motion(mechanism: AbstractMechanism, q: Coordinates, dq: Velocitie
     )
 
 
-@eqx.filter_jit
+@program
 def _rows_along(mechanism: AbstractMechanism, q, t) -> Float[Array, "steps m nv"]:
     mechanism = prepared(mechanism)
     return jax.vmap(lambda q, t: unit_rows(mechanism, q, t)[1])(q, t)
 
 
-@eqx.filter_jit
+@program
 def _unit_bias(
     mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar
 ) -> tuple[Float[Array, " m"], Float[Array, " m"]]:
@@ -123,7 +123,7 @@ def _unit_bias(
     return mechanism.constraint_bias(q, dq, t) / norms, mechanism.constraint_rate(q, dq, t) / norms
 
 
-@eqx.filter_jit
+@program
 def _free_acceleration(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar) -> Velocities:
     return prepared(mechanism).accelerations(q, dq, t, 0.0)[0]
 

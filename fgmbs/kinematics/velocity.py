@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
 from fgmbs.algebra.pseudo_inverse import pseudo_inverse, row_norms
 from fgmbs.arguments import finite_number
+from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import Numbers, finite_vector, given_arrays, listed
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
@@ -117,7 +117,7 @@ def contradiction(mechanism: AbstractMechanism, dq: Velocities, gaps: Constraint
     )
 
 
-@eqx.filter_jit
+@program
 def velocity_and_gaps(
     mechanism: AbstractMechanism,
     q: Coordinates,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
 from fgmbs.graph.time_graph import Unknowns, of_mechanism
 from fgmbs.inputs import AbstractInput
@@ -253,7 +254,7 @@ def _size(mechanism: AbstractMechanism) -> float:
     return max(reach, default=float(np.max(mechanism.reach)))
 
 
-@eqx.filter_jit
+@program
 def _known(model: EstimationModel, steps, data: StepData, active: Float[Array, " sensors"]) -> _Known:
     samples = tuple(s._replace(mask=s.mask * on) for s, on in zip(data.samples, active, strict=True))
     x = Unknowns(steps, model.free.value)

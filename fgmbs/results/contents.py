@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.compiled.buckets import by_step
+from fgmbs.compiled.program import program
 from fgmbs.io.planar.load import text_of
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.status import Status
@@ -140,7 +141,7 @@ def _along(function: Callable, mechanism: AbstractMechanism, q: jax.Array, t: ja
     return np.asarray(by_step(partial(_every, function, batch, mechanism), q, t, axis=batch)[0])
 
 
-@eqx.filter_jit
+@program
 def _every(function: Callable, batch: int, mechanism: AbstractMechanism, q: jax.Array, t: jax.Array):
     every: Callable = lambda mechanism, q, t: jax.vmap(partial(function, prepared(mechanism)))(q, t)
     for _ in range(batch):

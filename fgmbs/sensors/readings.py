@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.arguments import Numbers, by_name, finite, nearest, of_type, whole_number
+from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism, prepared
 from fgmbs.sensors.base import AbstractSensor, Reading, wrapped
@@ -227,7 +228,7 @@ def _stamped(
     return stamps
 
 
-@eqx.filter_jit
+@program
 def _read(
     mechanism: AbstractMechanism,
     sensor: AbstractSensor,

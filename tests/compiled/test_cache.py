@@ -34,8 +34,9 @@ def in_a_process(configs, *arguments, **environment):
 def test_the_next_process_finds_what_took_long_to_compile(configs, tmp_path):
     folder, found, kept = in_a_process(configs, FGMBS_CACHE=str(tmp_path))
     assert folder.startswith(str(tmp_path)) and found == 0 and kept >= 4
-    again, found_again, _ = in_a_process(configs, str(tmp_path))
-    assert again == folder and found_again >= kept
+    again, found_again, kept_again = in_a_process(configs, str(tmp_path))
+    # Some programs are found without asking JAX (`test_program`).
+    assert again == folder and found_again >= 1 and kept_again == 0
 
 
 def test_nothing_is_kept_where_it_is_off(configs):

@@ -10,12 +10,12 @@ import functools
 import itertools
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.planar import scopes
 from fgmbs.mechanisms.planar.constraints.absolute_angle import absolute_angle
@@ -178,7 +178,7 @@ def _pulled_back(
     return jnp.stack(pull_back(lambda_.reshape(Phi.shape)))
 
 
-@eqx.filter_jit
+@program
 def _inertia(
     description: MechanismDescription, parameters: dict[str, Float[Array, ""]]
 ) -> tuple[Float[Array, "n n"], Float[Array, "pins 2"]]:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.arguments import Numbers, by_name, nearest
+from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -369,7 +370,7 @@ def _index(name: str, names: tuple[str, ...], argument: str, kind: str) -> int:
     return names.index(name)
 
 
-_planar_numbers = eqx.filter_jit(planar_numbers)
+_planar_numbers = program(planar_numbers)
 """Compiled, because outside of a trace hundreds of single operations take seconds."""
 
 

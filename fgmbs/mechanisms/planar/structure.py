@@ -21,6 +21,7 @@ class PlanarStructure:
         visuals: How each body is drawn.
         numbers: Independent numbers as described, by name …
         dof: … and the degrees of freedom with them, in a generic pose; None where it cannot be assembled.
+        compared: What it is compared by, in this process and in others.
     """
 
     def __init__(
@@ -31,7 +32,8 @@ class PlanarStructure:
         dof: int | None,
     ):
         self.blank, self.visuals, self.numbers, self.dof = blank, visuals, dict(numbers), dof
-        self._hash = hash((blank, dof))
+        self.compared = blank, dof
+        self._hash = hash(self.compared)
 
     @staticmethod
     def guessed(description: MechanismDescription) -> "PlanarStructure":
@@ -61,7 +63,7 @@ class PlanarStructure:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, PlanarStructure) and (self.dof, self.blank) == (other.dof, other.blank)
+        return isinstance(other, PlanarStructure) and self.compared == other.compared
 
     def __repr__(self) -> str:
         return f"PlanarStructure({self.blank.name or 'mechanism'}, dof={self.dof})"

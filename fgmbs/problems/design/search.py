@@ -7,13 +7,13 @@ made up for by the size of the signal.
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float
 
+from fgmbs.compiled.program import program
 from fgmbs.problems.design.information import DesignProblem, Look, look, ratios
 from fgmbs.typing import Scalar
 
@@ -98,7 +98,7 @@ def looked(design: DesignProblem, c: Float[np.ndarray, "signals size"]) -> Found
     return Found(np.asarray(c), log_det, reach, looks)
 
 
-@eqx.filter_jit
+@program
 def _looked(design: DesignProblem, c):
     def of_one(c):
         looks = jax.vmap(lambda theta: look(design, c, theta))(design.thetas)
@@ -128,7 +128,7 @@ def within_limits(design: DesignProblem, c: Float[np.ndarray, "signals size"]) -
     return (largest * low * _WITHIN)[:, None] * c
 
 
-@eqx.filter_jit
+@program
 def _largest(design: DesignProblem, c):
     """Factor by which each signal has the size that its own limits allow."""
 
@@ -140,7 +140,7 @@ def _largest(design: DesignProblem, c):
     return jax.vmap(of_one)(c)
 
 
-@eqx.filter_jit
+@program
 def _reach(design: DesignProblem, c):
     """Largest ratio to any limit, under every θ."""
     of_one = lambda c: jnp.max(jax.vmap(lambda theta: jnp.max(ratios(design, c, theta)))(design.thetas))
@@ -160,7 +160,7 @@ def _method(iterations: int) -> optax.GradientTransformation:
     return optax.adam(optax.cosine_decay_schedule(_RATE, iterations))
 
 
-@eqx.filter_jit
+@program
 def _descended(design: DesignProblem, way: _Way, unit, weight: Scalar, iterations: int) -> _Way:
     """The way after so many iterations, with the multipliers that it came with."""
     method, multipliers = _method(_ROUNDS * iterations), way.held

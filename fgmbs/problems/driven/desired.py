@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float
 
+from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import coordinate_index, listed
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -103,7 +104,7 @@ def desired_motion(
     return DesiredMotion(followed, float(times[0]), *parts)
 
 
-@eqx.filter_jit
+@program
 def _joined(mechanism, t, dt, signals, covariance):
     """(t, samples, y, dy, ddy, cov, jumps, sigma) of all signals (columns, place among them, standard deviations).
 

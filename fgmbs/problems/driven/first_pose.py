@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from fgmbs.algebra.pseudo_inverse import rank_limit
 from fgmbs.arguments import finite_number
+from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.factors.base import Factor, Noise
@@ -220,7 +220,7 @@ def _freedom(mechanism, q, t, followed) -> int:
     return mechanism.nv - int(np.linalg.matrix_rank(J / np.where(norms > 0, norms, 1.0), rtol=rank_limit(J.dtype)))
 
 
-@eqx.filter_jit
+@program
 def _rows(mechanism, q, t, followed):
     mechanism = prepared(mechanism)
     return mechanism.sized(Closure(followed).jacobian(mechanism, q, t))
@@ -233,7 +233,7 @@ def out_of_reach(
     return float(_distance(mechanism, jnp.asarray(q), jnp.asarray(t, float), followed, jnp.asarray(y)))
 
 
-@eqx.filter_jit
+@program
 def _distance(mechanism, q, t, followed, y):
     B = jnp.eye(mechanism.n, dtype=q.dtype)[jnp.asarray(followed)]
     factors = (

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from fgmbs.arguments import by_name, of_type
+from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.transitions import AbstractTransition
@@ -273,7 +274,7 @@ class OfTime(eqx.Module):
         return self.function(t)
 
 
-@eqx.filter_jit
+@program
 def _driven(
     mechanism, motors, wanted: DesiredMotion | None, outside: Outside, rule, t, marched: Marched, status
 ) -> DrivenMotion:

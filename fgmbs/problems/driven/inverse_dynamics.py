@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from fgmbs.arguments import of_type
+from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
@@ -169,7 +170,7 @@ def _finish(problem: WeightedProblem, motion: DrivenMotion, *, throw: bool = Tru
     return motion
 
 
-@eqx.filter_jit
+@program
 def _weighted(
     mechanism: AbstractMechanism,
     motors: tuple[Motor, ...],

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from fgmbs.algebra.kkt import kkt_inverse
+from fgmbs.compiled.program import program
 from fgmbs.dynamics.forcing import Forcing, force_directions
 from fgmbs.dynamics.transitions import Trapezoidal
 from fgmbs.errors import ArgumentError
@@ -163,7 +164,7 @@ def _check_sizes(mechanism, times, followed, desired, start, nu):
     return steps
 
 
-@eqx.filter_jit
+@program
 def _solve(mechanism, motors, t, followed, y, sigma, start, effort, smoothness, rates, tight, linear, covariance):
     mechanism = prepared(mechanism)
     tight = tight * _least_displacement(mechanism, motors, t, start, sigma, effort, smoothness)

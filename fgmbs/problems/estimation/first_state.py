@@ -4,12 +4,12 @@ import enum
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from fgmbs.compiled.program import program
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics import assemble
 from fgmbs.kinematics.closure import Closure
@@ -74,7 +74,7 @@ def distances(
     return jax.vmap(distance)(others)
 
 
-@eqx.filter_jit
+@program
 def _spread(
     mechanism: AbstractMechanism, first: Coordinates, known: Bool[Array, ""], throws: Float[Array, "guesses nv"]
 ) -> tuple[Float[Array, "candidates n"], Bool[Array, " candidates"]]:

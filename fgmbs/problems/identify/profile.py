@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from fgmbs.arguments import finite, nearest
+from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.problems.identify.free_runs.segments import PredictionProblem
@@ -175,12 +176,12 @@ def refitted(fit: "Identification", index: int, theta: float, at):
     return float(cost), eqx.tree_at(lambda at: at.x, at, x), status
 
 
-@eqx.filter_jit
+@program
 def _predicted(prediction: PredictionProblem, x: Unknowns):
     return _minimum(prediction, x)
 
 
-@eqx.filter_jit
+@program
 def _smoothed(problem: SmoothingProblem, at: SmoothingState, x: Unknowns):
     model = problem.model(at.search.logs, at.delays)
     data = problem.data(at.delays, at.first, at.behind, at.x.globals)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.arguments import finite_number, of_type
+from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
@@ -222,7 +223,7 @@ def _until(prediction: PredictionProblem, length: Float[Array, ""]) -> Predictio
     return eqx.tree_at(lambda prediction: prediction.segments.rows.factors, prediction, factors)
 
 
-@eqx.filter_jit
+@program
 def _missed(prediction: PredictionProblem, x: Unknowns) -> Miss:
     return prediction.miss(x)
 

@@ -1,15 +1,20 @@
 """The compiled functions of real-time estimators, which share them: everything in flat arrays."""
 
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from operator import itemgetter
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from fgmbs.compiled.flat import Pattern, flat, pattern_of, unflat
 from fgmbs.compiled.one_kernel import one_kernel
+from fgmbs.compiled.program import program
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, Samples, StepData
 from fgmbs.problems.estimation.window import begin, take_in
 from fgmbs.solvers.fixed_lag import WindowState
@@ -18,81 +23,114 @@ _ON_STEP = 1e-6
 """Distance from a step, in steps, below which a sample lies on it."""
 
 
-class Programs:
-    """The compiled functions of all estimators of one structure; all of flat arrays.
+@dataclass(frozen=True)
+class Form:
+    """What makes estimators of one structure: everything but their numbers."""
 
-    Attributes:
-        begin: (model, start value, its standard deviations, time, signals of the commands) → state.
-        step: (model, state, sample) → (state, estimate).
-        layout: Parts of an estimate.
-    """
+    pattern: Pattern
+    """Of the model."""
+    window: int
+    slots: int
+    covariances: bool
 
-    def __init__(self, pattern: Pattern, window: int, slots: int, covariances: bool):
-        self.window, self.slots, self.covariances = window, slots, covariances
-        self.pattern = pattern
-        self.begin, self.step = jax.jit(self._begin), jax.jit(one_kernel(self._step))
-        shapes = eqx.filter_eval_shape(self._shapes, jnp.zeros(pattern.size))
-        self.state, self.layout = pattern_of(jax.tree.map(jnp.zeros_like, shapes[0])), shapes[1]
+    def model(self, numbers: Float[Array | np.ndarray, " numbers"]) -> EstimationModel:
+        return unflat(self.pattern, numbers)
 
-    def _shapes(self, numbers):
-        """(a state, parts of an estimate)."""
-        model: EstimationModel = unflat(self.pattern, numbers)
-        state = self._first(model, jnp.zeros(model.step_size), jnp.ones(()), jnp.zeros(()), jnp.zeros(()))
+    @property
+    def layout(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Names and shapes of the parts of an estimate."""
+        model = self.model(np.zeros(self.pattern.size))
         n, nv, nu, nl, W = model.mechanism.n, model.mechanism.nv, len(model.augmented), model.columns, self.window
         shapes = dict(t=(), q=(n,), dq=(nv,), ddq=(nv,), forces=(nu,), q_std=(n,), dq_std=(nv,), ddq_std=(nv,))
         shapes |= dict(forces_std=(nu,), steps=(W, model.step_size), unknowns=model.free.value.shape)
         shapes |= dict(status=(), unused=()) | (dict(covariances=(W, nl, nl)) if self.covariances else {})
-        return state, tuple(shapes.items())
+        return tuple(shapes.items())
 
-    def _first(self, model: EstimationModel, x, sigma, t, commands):
-        blank = _blank(model, self.slots, t, jnp.broadcast_to(commands, (2, len(model.commands))))
-        return begin(model, self.window, x, blank), jnp.broadcast_to(1 / sigma, (model.local_size,))
 
-    def _begin(self, numbers, x, sigma, t, commands):
-        return flat(self._first(unflat(self.pattern, numbers), x, sigma, t, commands))
+class Programs:
+    """The compiled functions of all estimators of one structure; all of flat arrays.
 
-    def _step(self, numbers, state, sample):
-        state, parts = self._advance(unflat(self.pattern, numbers), unflat(self.state, state), sample)
-        return flat(state), flat([parts[name] for name, _ in self.layout])
+    Attributes:
+        layout: Parts of an estimate.
+    """
 
-    def _advance(self, model: EstimationModel, state, sample):
-        window, weights = state
-        read, commands = _cut(model, self.slots, sample)
-        t, first = window.rows.times[-1] + model.dt, window.taken == 0
-        newest = _blank(model, self.slots, t, commands)._replace(
-            linked=jnp.where(first, 0.0, 1.0), prior=window.steps[-1], prior_weights=jnp.where(first, weights, 0.0)
-        )
-        window, newest, unused = _placed(model, window, newest, read)
-        window, estimate = take_in(model, window, newest)
+    def __init__(self, *form: Any):
+        self.form = Form(*form)
+        self.layout = self.form.layout
+        self._step = None
 
-        x, cov, theta = estimate.steps[-1], estimate.newest_covariance(), estimate.globals
-        n, nv = model.mechanism.n, model.mechanism.nv
-        E = model.tangents(x, theta, t)
-        cov = cov[: E.shape[1], : E.shape[1]]
-        ddq, ddq_tangents = model.along(theta, x, E, lambda model, x: model.accelerations(x, t, commands[1])[0])
-        std = _std(E, cov)
-        parts = dict(
-            t=t,
-            q=x[:n],
-            dq=x[n : n + nv],
-            ddq=ddq,
-            forces=x[n + nv :],
-            q_std=std[:n],
-            dq_std=std[n : n + nv],
-            ddq_std=_std(ddq_tangents, cov),
-            forces_std=std[n + nv :],
-            steps=estimate.steps,
-            unknowns=model.free.values(theta),
-            status=estimate.status._value,
-            unused=unused,
-        )
-        if self.covariances:
-            parts["covariances"] = model.covariances(estimate.marginals())
-        return (window, weights), parts
+    def begin(self, *arrays: Any) -> Float[Array, " state"]:
+        """The state of (model, start value, its standard deviations, time, signals of the commands)."""
+        return _begin(self.form, *arrays)
+
+    def step(self, *arrays: Any) -> tuple[Float[Array, " state"], Float[Array, " estimate"]]:
+        """(state, estimate) after (model, state, sample)."""
+        if any(isinstance(x, Tracer) for x in arrays):
+            return _step(self.form, *arrays)
+        if self._step is None:
+            self._step = _step.ahead(self.form, *arrays)()
+        return self._step(list(arrays)).tree
 
 
 programs = lru_cache(maxsize=64)(Programs)
 """The functions of a structure; compiled once."""
+
+
+@program
+def _begin(form: Form, numbers, x, sigma, t, commands):
+    return flat(_first(form, form.model(numbers), x, sigma, t, commands))
+
+
+@program
+@one_kernel
+def _step(form: Form, numbers, state, sample):
+    model = form.model(numbers)
+    nothing = jnp.zeros(model.step_size), jnp.ones(()), jnp.zeros(()), jnp.zeros(())
+    shapes = eqx.filter_eval_shape(partial(_first, form), model, *nothing)
+    window = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype) if hasattr(leaf, "dtype") else leaf, shapes)
+    state, parts = _advance(form, model, unflat(pattern_of(window), state), sample)
+    return flat(state), flat([parts[name] for name, _ in form.layout])
+
+
+def _first(form: Form, model: EstimationModel, x, sigma, t, commands):
+    blank = _blank(model, form.slots, t, jnp.broadcast_to(commands, (2, len(model.commands))))
+    return begin(model, form.window, x, blank), jnp.broadcast_to(1 / sigma, (model.local_size,))
+
+
+def _advance(form: Form, model: EstimationModel, state, sample):
+    window, weights = state
+    read, commands = _cut(model, form.slots, sample)
+    t, first = window.rows.times[-1] + model.dt, window.taken == 0
+    newest = _blank(model, form.slots, t, commands)._replace(
+        linked=jnp.where(first, 0.0, 1.0), prior=window.steps[-1], prior_weights=jnp.where(first, weights, 0.0)
+    )
+    window, newest, unused = _placed(model, window, newest, read)
+    window, estimate = take_in(model, window, newest)
+
+    x, cov, theta = estimate.steps[-1], estimate.newest_covariance(), estimate.globals
+    n, nv = model.mechanism.n, model.mechanism.nv
+    E = model.tangents(x, theta, t)
+    cov = cov[: E.shape[1], : E.shape[1]]
+    ddq, ddq_tangents = model.along(theta, x, E, lambda model, x: model.accelerations(x, t, commands[1])[0])
+    std = _std(E, cov)
+    parts = dict(
+        t=t,
+        q=x[:n],
+        dq=x[n : n + nv],
+        ddq=ddq,
+        forces=x[n + nv :],
+        q_std=std[:n],
+        dq_std=std[n : n + nv],
+        ddq_std=_std(ddq_tangents, cov),
+        forces_std=std[n + nv :],
+        steps=estimate.steps,
+        unknowns=model.free.values(theta),
+        status=estimate.status._value,
+        unused=unused,
+    )
+    if form.covariances:
+        parts["covariances"] = model.covariances(estimate.marginals())
+    return (window, weights), parts
 
 
 def _blank(model: EstimationModel, slots: int, t, commands) -> StepData:

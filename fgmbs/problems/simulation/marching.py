@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.compiled.one_kernel import one_kernel
+from fgmbs.compiled.program import program
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Known, Step, Stepper
@@ -151,14 +152,14 @@ def march(
     return run(advance, state, steps, first)
 
 
-@eqx.filter_jit
+@program
 def _begin(mechanism, rule, outside: Outside, q, dq, t0, dt):
     """(first step, change of the accelerations): the state of `_advance`."""
     stepper = outside.stepper(prepared(mechanism), rule)
     return stepper.start(q, dq, t0, outside.known(t0 + _aside(t0, dt) * dt)), jnp.zeros_like(dq)
 
 
-@eqx.filter_jit
+@program
 def _advance(mechanism, rule, outside: Outside, state, t0, dt, begin, length: int, count):
     """The state moved on by some steps, and these."""
     return _take(prepared(mechanism), rule, outside, state, t0, dt, begin, length, count)

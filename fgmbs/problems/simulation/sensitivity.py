@@ -1,11 +1,11 @@
 """How a small change of the start of a motion grows: whether its end is determined."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.compiled.program import program
 from fgmbs.dynamics import acceleration
 from fgmbs.kinematics.chart import MotionChart
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
@@ -53,7 +53,7 @@ def growth_of_changes(
     return np.array(found)
 
 
-@eqx.filter_jit
+@program
 def _linearized(mechanism: AbstractMechanism, dof: int, *motion: Array) -> tuple[Array, ...]:
     """Of steps (t, q, dq): (D, directions of motion δ → (v, dq), δ of these, δ → coordinates by their sizes, unit
     displacements of the independent coordinates by theirs)."""

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +14,7 @@ from fgmbs.arguments import of_type
 from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.buckets import by_step, padded
 from fgmbs.compiled.one_kernel import one_kernel
+from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import Forcing
@@ -148,7 +148,7 @@ def _marched(problem: SimulationProblem, q, dq, run: Run) -> tuple[tuple, bool]:
     return (Marched(motion, iterations, step_status), steps, rows), interrupted
 
 
-@eqx.filter_jit
+@program
 def _start(plan: Plan, mechanism, dt, q, dq):
     """The smoother, its trajectory and its first window."""
     trajectory = _trajectory(plan, mechanism, dt)
@@ -167,7 +167,7 @@ def _start(plan: Plan, mechanism, dt, q, dq):
     return smoother, trajectory, state
 
 
-@eqx.filter_jit
+@program
 def _unpacked(trajectory: Trajectory, steps: Float[Array, "steps nx"]) -> tuple[Step, None]:
     values = trajectory.unpack(steps)
     return Step(values["q"], values["dq"], values["ddq"]), None
@@ -203,7 +203,7 @@ def _next(trajectory: Trajectory, steps: Float[Array, "2 nx"], theta: Float[Arra
     return x, _rows(trajectory, steps[-1], x, t)
 
 
-@eqx.filter_jit
+@program
 @one_kernel
 def _advance(smoother: FixedLagSmoother, dt, state, first, length: int, count, window: int, keep: bool):
     """The window moved on by `length` steps: (state, (step that left, its iterations, status and data) for each)."""
@@ -236,7 +236,7 @@ def _result(problem: SimulationProblem, marched: Marched, steps, rows, status, i
     )
 
 
-@eqx.filter_jit
+@program
 def _as_a_whole(plan: Plan, mechanism, dt, marched: Marched, steps, rows):
     """(The motion of all steps solved at once, their covariances), as far as they were asked for."""
     trajectory = _trajectory(plan, mechanism, dt)
@@ -270,10 +270,10 @@ def _lowered(problem: SimulationProblem, q, dq, status: Status) -> Any:
     plan, size = problem.plan, padded(problem.num_steps)
     step = Marched(Step(q, dq, dq), np.zeros((), int), status)
     rows = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (size, *np.shape(leaf))), step)
-    return _observed.lower(plan.form, plan.chart, problem.mechanism, problem.dt, status, np.arange(size), rows)
+    return _observed.ahead(plan.form, plan.chart, problem.mechanism, problem.dt, status, np.arange(size), rows)
 
 
-@eqx.filter_jit
+@program
 def _observed(form: str, chart: MotionChart, mechanism, dt, status, numbers, marched: Marched):
     """(What is reported of every step, by field name of `Simulation`; how it all ended)."""
     mechanism, t = prepared(mechanism), numbers * dt

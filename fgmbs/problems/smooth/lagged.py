@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from fgmbs.compiled.one_kernel import one_kernel
+from fgmbs.compiled.program import program
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
 from fgmbs.problems.estimation.window import begin, take_in
 from fgmbs.solvers.fixed_lag import WindowState
@@ -36,7 +36,7 @@ class Lagged(NamedTuple):
         )
 
 
-@eqx.filter_jit
+@program
 def lagged(model: EstimationModel, window: int, x: Float[Array, " nx"], data: StepData) -> Lagged:
     """Before the first step, which is near x."""
     T, columns = data.times.shape[0], model.columns
@@ -52,7 +52,7 @@ def lagged(model: EstimationModel, window: int, x: Float[Array, " nx"], data: St
     )
 
 
-@eqx.filter_jit
+@program
 @one_kernel
 def advanced(model: EstimationModel, at: Lagged, data: StepData, count: Int[Array, ""]) -> Lagged:
     """After the next `count` steps."""

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from fgmbs.compiled.program import program
 from fgmbs.problems.estimation.first_state import DECIDED, SAME, Starts, distances
 from fgmbs.problems.estimation.posterior import Survey
 from fgmbs.problems.smooth.problem import SmoothingProblem
@@ -98,7 +99,7 @@ def _begun_at(problem: SmoothingProblem, starts: Starts, origin: np.ndarray) -> 
     return problem.of(recording._replace(starts=starts.posed, tried=tried))
 
 
-@eqx.filter_jit
+@program
 def _apart(one: Motion, other: Motion) -> Scalar:
     """Largest distance of two motions, relative to the reach of the mechanism, but for whole turns."""
     mechanism = one.problem.mechanism

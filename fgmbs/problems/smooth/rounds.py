@@ -1,7 +1,6 @@
 """State estimation as a pure function of arrays: a problem in, an estimate out."""
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -12,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.compiled.ahead import like
 from fgmbs.compiled.one_kernel import one_kernel
+from fgmbs.compiled.program import program
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.inputs import Disturbance, WhiteNoise, augmented
 from fgmbs.problems.estimation.arguments import nominal_delays
@@ -95,7 +95,7 @@ def _model_and_data(problem: SmoothingProblem, at: SmoothingState) -> tuple[Esti
     return model, data._replace(prior=prior, prior_weights=data.prior_weights + at.held)
 
 
-@eqx.filter_jit
+@program
 def modelled(
     problem: SmoothingProblem, delays: Float[Array, " sensors"], first: Float[Array, " nx"]
 ) -> tuple[EstimationModel, StepData]:
@@ -103,7 +103,7 @@ def modelled(
     return problem.model(problem.sizes.value, delays), problem.data(delays, first, first)
 
 
-@eqx.filter_jit
+@program
 def begun(problem: SmoothingProblem) -> SmoothingState:
     """The first guess: recordings followed step by step from the start that their first samples agree with best."""
     steps, theta, first, starts = problem.each(_guess)
@@ -175,7 +175,7 @@ def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> 
     )
 
 
-@eqx.filter_jit
+@program
 def begun_at(
     problem: SmoothingProblem, near: SmoothingState, *, sizes: bool = True, held: Scalar | float = 0.0
 ) -> SmoothingState:
@@ -215,7 +215,7 @@ def _blind(at: SmoothingState) -> SmoothingState:
     return eqx.tree_at(lambda at: at.look, at, None, is_leaf=lambda leaf: leaf is None)
 
 
-@eqx.filter_jit
+@program
 def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 0.0) -> SmoothingState:
     model, data = _model_and_data(problem, at)
     tol = 0.0 if enough else _STEP
@@ -262,7 +262,7 @@ def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 
     )
 
 
-@eqx.filter_jit
+@program
 def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
     """The survey of an estimate."""
     model, data = _model_and_data(problem, at)
@@ -270,7 +270,7 @@ def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
     return survey(graph, at.x, graph.look(at.x) if at.look is None else at.look)
 
 
-@eqx.filter_jit
+@program
 def volume_slope(
     problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""]
 ) -> tuple[SmoothingState, Float[Array, " p"]]:
@@ -296,7 +296,7 @@ def resumed(at: SmoothingState) -> SmoothingState:
     return eqx.tree_at(where, at, (Status.running, jnp.zeros_like(at.rounds), at.x.globals))
 
 
-@eqx.filter_jit
+@program
 def resized(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> SmoothingState:
     """The estimate with better sizes of noise, for the next round."""
     chi2, dof, order = _of_sizes(problem, seen)
@@ -369,7 +369,7 @@ def _solve(problem: SmoothingProblem) -> Solution:
     return concluded(problem, at, surveyed(problem, at))
 
 
-@eqx.filter_jit
+@program
 def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> Solution:
     """The solution, with everything that follows from it."""
     model, data = _model_and_data(problem, at)
@@ -377,23 +377,23 @@ def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> So
     return Solution(at.x, at.search.logs, at.search.covariance(), seen, values, data, _blind(at))
 
 
-@eqx.filter_jit(compiler_options=_QUICK)
+@program(**_QUICK)
 def tested(problem: SmoothingProblem, at: SmoothingState) -> Scores:
     """The score tests of the numbers that an estimate takes as known."""
     model, data = _model_and_data(problem, at)
     return scores(model, at.x, data)
 
 
-def lowered_rounds(problem: SmoothingProblem, *, enough: float = 0.0) -> Iterator[Any]:
+def lowered_rounds(problem: SmoothingProblem, *, enough: float = 0.0) -> Iterator[Callable[[], Any]]:
     """The programs that follow the first guess, in the order in which they will be needed; see `improved`."""
-    first = like(begun, problem)
-    yield _improved.lower(problem, first, enough=enough)
-    after = like(partial(_improved, enough=enough), problem, first)
-    yield surveyed.lower(problem, after)
-    yield concluded.lower(problem, after, like(surveyed, problem, after))
+    first = begun.like(problem)
+    yield _improved.ahead(problem, first, enough=enough)
+    after = _improved.like(problem, first, enough=enough)
+    yield surveyed.ahead(problem, after)
+    yield concluded.ahead(problem, after, surveyed.like(problem, after))
 
 
-@eqx.filter_jit
+@program
 def followed(problem: SmoothingProblem, first: Float[Array, " nx"], x: Unknowns, covariance: Array) -> Solution:
     """The solution of steps that were found in another way, with these covariances of their local coordinates."""
     at = _at(problem, x, first, x.steps[-1])

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from fgmbs.compiled.buckets import by_step
+from fgmbs.compiled.program import program
 from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError
@@ -326,7 +327,7 @@ def _theta(free: Free, unknowns: dict[str, Array]) -> Float[Array, " p"]:
     return free.theta(jnp.concatenate([jnp.zeros(0), *(jnp.ravel(unknowns[name]) for name in free.names)]))
 
 
-@eqx.filter_jit
+@program
 def _joint_forces(mechanism: AbstractMechanism, inputs, free: Free, unknowns: dict[str, Array], *rows):
     mechanism = mechanism.evaluated()
     forcing = tuple(force.on for force in (*augmented(inputs), *commands(inputs)))

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.arguments import Numbers, finite
+from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
 
 
@@ -42,7 +42,7 @@ def sample(trajectory: Callable, t: Numbers) -> Samples:
     return samples
 
 
-@eqx.filter_jit
+@program
 def _sample(trajectory: Callable, t: Float[Array, " steps"]) -> Samples:
     def value(t):
         return jnp.asarray(trajectory(t), dtype=t.dtype)

@@ -9,6 +9,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from fgmbs.arguments import choice
+from fgmbs.compiled.program import program
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.linear import METHODS, factorize_matrix
 from fgmbs.problems.identify.free_runs.segments import Parameters, PredictionProblem
@@ -83,17 +84,17 @@ def predict_best(
     return _told(prediction, x, _looked(prediction, x), *ended)
 
 
-@eqx.filter_jit
+@program
 def _fitted(prediction: PredictionProblem, start: Unknowns, limit: int) -> OptStep:
     return LevenbergMarquardt(linear="sqrt", maxiter=limit, tol=_STEP).run(start, prediction)
 
 
-@eqx.filter_jit
+@program
 def _looked(prediction: PredictionProblem, x: Unknowns) -> Look:
     return prediction.look(x)
 
 
-@eqx.filter_jit
+@program
 def _told(prediction: PredictionProblem, x: Unknowns, look: Look, history, status: Status, iterations) -> Prediction:
     miss = prediction.miss(x)
     factorization = METHODS["sqrt"](look.system, *prediction.zeros(x))
@@ -123,7 +124,7 @@ class _Descent(NamedTuple):
     status: Status
 
 
-@eqx.filter_jit
+@program
 def _descended(prediction: PredictionProblem, start: Unknowns, solver: Solver, limit: int):
     """(x, history, status, iterations) by a solver of optax.
 

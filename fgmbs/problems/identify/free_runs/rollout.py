@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.compiled.one_kernel import one_kernel
+from fgmbs.compiled.program import program
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Known, Stepper
 from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
@@ -166,7 +167,7 @@ def sensor_residuals(
     return sensor_graph(model, rows).residuals(Unknowns(steps, jnp.zeros(0, steps.dtype)))
 
 
-@eqx.filter_jit
+@program
 def free_runs(
     problem: SmoothingProblem, theta: Float[Array, " p"], x: Float[Array, "*recordings nx"]
 ) -> tuple[FreeRun, tuple[Float[Array, "*recordings _ _"], ...]]:

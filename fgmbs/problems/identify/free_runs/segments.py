@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.arguments import finite_number
+from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.priors import difference
@@ -205,7 +206,7 @@ def prepare_prediction(
     return _cut(problem, near, problem.sizes.value if sizes is None else sizes, length, continuous)
 
 
-@eqx.filter_jit
+@program
 def _cut(
     problem: SmoothingProblem, near: Unknowns, sizes: Float[Array, " k"], length: int, continuous: bool
 ) -> PredictionProblem:

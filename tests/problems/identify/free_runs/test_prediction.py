@@ -59,6 +59,30 @@ def test_a_bound_is_met_exactly(prediction, found):
     assert float(held.cost) > float(found.cost)
 
 
+def test_a_batch_of_seeds_gives_what_each_of_them_gives(pendulum):
+    sensors = (Encoder("enc", body="rod", sigma=1e-3),)
+    motion = fgmbs.simulate(pendulum, T, DT)
+    unknown = pendulum.with_parameters({"gravity.y": Unknown(-9.5, lower=-12.0, upper=-9.0)})
+
+    def noisy(seed):
+        recording = fgmbs.readings(pendulum, motion, sensors, seed=seed)
+        return prepare_prediction(fgmbs.prepare_smooth(unknown, recording, sensors, (Disturbance(1e-4),), start={}))
+
+    problems = [noisy(seed) for seed in range(64)]
+    numbers = [eqx.filter(problem, eqx.is_array) for problem in problems]
+    several = eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *numbers), problems[0])
+    together = eqx.filter_jit(eqx.filter_vmap(predict_best))(several)
+    each = [predict_best(problem) for problem in problems]
+    std = np.sqrt([float(one.covariance[0, 0]) for one in each])
+    theta = np.array([float(one.theta[0]) for one in each])
+    assert np.all(np.asarray(together.status._value) == Status.converged._value)
+    np.testing.assert_allclose(together.theta[:, 0], theta, atol=1e-8 * std.min())
+    np.testing.assert_allclose(together.covariance[:, 0, 0], std**2, rtol=1e-8)
+    # The seeds differ as their standard deviations say: 64 normalized errors.
+    error = (theta + 9.81) / std
+    assert 38 < np.sum(error**2) < 97  # 99 % of χ² of 64
+
+
 def test_horizon_must_be_positive(pendulum):
     with pytest.raises(fgmbs.ArgumentError, match="horizon: expected a positive time in seconds, or None; found 0.0"):
         prepare_prediction(of(pendulum), 0.0)

@@ -1,0 +1,121 @@
+"""What a program follows from, as one number that is the same in every process."""
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import importlib.metadata
+import platform
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from pydantic import BaseModel
+
+_KNOWN = {"fgmbs", "jax", "jaxlib", "equinox", "jaxopt", "numpy", "builtins", "operator", "functools", "math"}
+"""Packages whose functions and classes are told by their names: their source is known by the digest or a version."""
+_VERSIONS = ("jax", "jaxlib", "equinox", "jaxopt", "numpy")
+
+
+class Untold(Exception):
+    """Something whose meaning another process could not know by name and value."""
+
+
+def of(function: Callable[..., Any], options: Any, tree: Any, others: tuple[Any, ...], shapes: Any) -> str | None:
+    """The number of a program, in hexadecimal; None where it has parts that cannot be told.
+
+    Args:
+        function: What is compiled.
+        options: Of the compiler.
+        tree: Structure of its arguments.
+        others: Leaves of them that are no arrays.
+        shapes: Shapes and types of the arrays.
+    """
+    digest = hashlib.sha256(_surroundings())
+    try:
+        for part in _told((function, options, tree, others, shapes, options_of_jax())):
+            digest.update(part.encode())
+            digest.update(b"\0")
+    except Untold:
+        return None
+    return digest.hexdigest()
+
+
+def options_of_jax() -> tuple[Any, ...]:
+    """Those on which a program depends."""
+    config = jax.config
+    precision = config.jax_enable_x64, config.jax_default_matmul_precision, config.jax_numpy_dtype_promotion
+    return *precision, config.jax_default_prng_impl, config.read("jax_disable_most_optimizations")
+
+
+@functools.cache
+def _surroundings() -> bytes:
+    """A digest of the source of fgmbs, of versions, and of what programs run on."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parents[1]
+    for path in sorted(package.rglob("*.py")):
+        digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes() + b"\0")
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in _VERSIONS]
+    device = jax.devices()[0]
+    place = [sys.version, platform.system(), device.platform, device.device_kind, str(len(jax.devices()))]
+    digest.update("\n".join((*versions, *place)).encode())
+    return digest.digest()
+
+
+def _told(x: Any) -> Iterator[str]:
+    """A value as texts; equal ones give the same, and different ones others."""
+    match x:
+        case None | bool() | int() | float() | complex() | str() | bytes() if type(x).__module__ == "builtins":
+            yield f"{type(x).__name__} {x!r}"
+        case enum.Enum():
+            yield f"{_name(type(x))} {x.name}"
+        case type() | types.FunctionType() | types.BuiltinFunctionType():
+            yield _name(x)
+        case functools.partial():
+            yield "partial"
+            yield from _told((type(x), x.func, x.args, x.keywords))
+        case np.ndarray() | np.generic():
+            yield f"numbers {x.dtype.str} {np.shape(x)} {np.asarray(x).tobytes().hex()}"
+        case jax.tree_util.SequenceKey() | jax.tree_util.DictKey() | jax.tree_util.GetAttrKey():
+            yield f"{type(x).__name__} {x}"
+        case np.dtype():
+            yield f"dtype {x.str}"
+        case dict():
+            yield from _several(x, [part for pair in x.items() for part in pair])
+        case frozenset() | set():
+            yield from _several(x, sorted("\0".join(_told(part)) for part in x))
+        case tuple() | list():
+            yield from _several(x, x)
+        case BaseModel():
+            yield from _several(x, [part for pair in x for part in pair])
+        case jax.tree_util.PyTreeDef():
+            yield from _told(jax.tree.unflatten(x, range(x.num_leaves)))
+        case _ if hasattr(x, "compared"):
+            yield _name(type(x))
+            yield from _told(x.compared)
+        case _ if dataclasses.is_dataclass(x):
+            yield from _several(x, [getattr(x, field.name, "missing") for field in dataclasses.fields(x)])
+        case _:
+            raise Untold(type(x))
+
+
+def _several(x: Any, parts: Any) -> Iterator[str]:
+    yield f"{_name(type(x))} {len(parts)}"
+    for part in parts:
+        yield from _told(part)
+
+
+def _name(x: Any) -> str:
+    """Where a class or function of a module is found.
+
+    Raises:
+        Untold: It is found nowhere, or where its source is not known.
+    """
+    module, name = getattr(x, "__module__", None) or "", getattr(x, "__qualname__", "<")
+    if module.split(".")[0] not in _KNOWN or "<" in name:
+        raise Untold(x)
+    return f"{module} {name}"
