@@ -1,6 +1,6 @@
 """A five-bar robot and a Bennett linkage fall freely: how well their loops stay closed, and what becomes of the energy.
 
-    python experiments/robot_loops.py [--data ../shared/data] [--duration 2] [--dt 2e-3] [--out results/robot_loops]
+    python experiments/robot_loops.py [--data ../shared/data] [--duration 2] [--dt 5e-4] [--out results/robot_loops]
 
 Both are trees of joints with one closure, whose rows are redundant. Drift is that of the total energy from its start,
 relative to the largest kinetic energy.
@@ -19,7 +19,7 @@ NAMES = ("five_bar", "bennett")
 
 
 def main(
-    data: Path | None = None, duration: float = 2.0, dt: float = 2e-3, out: Path = Path("results/robot_loops")
+    data: Path | None = None, duration: float = 2.0, dt: float = 5e-4, out: Path = Path("results/robot_loops")
 ) -> None:
     data = (data or Path(os.environ.get("FGMBS_DATA", "../shared/data"))) / "robots" / "loops"
     print("| loop | dof | rows | rank | closure kept | its rate kept | energy drift | relative |")

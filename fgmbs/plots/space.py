@@ -104,6 +104,8 @@ def traced(dataset: "xr.Dataset") -> list[int]:
 
 def stage(figure: "Figure", dataset: "xr.Dataset") -> tuple["Axes", Callable[[int, float], list]]:
     """Axes in metres that hold the whole motion, up against gravity, with the ground; and what draws a step there."""
+    from matplotlib.ticker import MaxNLocator
+
     axes = figure.add_subplot(projection="3d", computed_zorder=False)
     scene = scene_of(dataset)
     position = dataset["position"].values
@@ -119,8 +121,9 @@ def stage(figure: "Figure", dataset: "xr.Dataset") -> tuple["Axes", Callable[[in
     axes.set(xlim=limits[0], ylim=limits[1], zlim=limits[2], xlabel="x [m]", ylabel="y [m]", zlabel="z [m]")
     axes.set_box_aspect(high - low)
     axes.view_init(elev=_RAISED, azim=_TURNED, vertical_axis="xyz"[vertical])
-    axes.locator_params(nbins=5)
-    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+    for axis, width in zip((axes.xaxis, axes.yaxis, axes.zaxis), high - low, strict=True):
+        axis.labelpad = 8.0
+        axis.set_major_locator(MaxNLocator(max(2, round(5 * width / np.max(high - low)))))
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
     ground = position[0, np.flatnonzero(dataset["fixed"].values)[:1]].reshape(-1, 3)
     for origin in ground if len(ground) else np.zeros((1, 3)):
