@@ -54,7 +54,7 @@ def scene_of(dataset: "xr.Dataset") -> Scene:
     """How the mechanism of a dataset in space is drawn."""
     bodies: dict[str, list[int]] = json.loads(dataset.attrs["bodies"])
     lines = [(first, other) for first, *others in filter(None, bodies.values()) for other in others]
-    ends, solids, joints = [], [], sorted({point for points in bodies.values() for point in points})
+    ends, solids, joints = [], [], list(range(dataset.sizes["point"]))
     if "robot" in dataset.attrs:
         description = of_json(dataset.attrs["robot"])
         ends = _ends(description, bodies)
@@ -173,7 +173,7 @@ def _draw(axes: "Axes", scene: Scene, points: np.ndarray, turned: np.ndarray | N
         lines += [points[k] + np.stack([0 * place, _rotations(turned[k]).apply(place)]) for k, place in scene.ends]
     whole = alpha == 1.0
     look = {"colors": _LINE, "linewidths": 3.0 if whole else 1.5, "alpha": min(1.0, 1.5 * alpha), "zorder": 2 + whole}
-    artists = [axes.add_collection3d(Line3DCollection(lines, **look))]
+    artists = [axes.add_collection3d(Line3DCollection(lines, **look))] if lines else []
     if whole and scene.solids and turned is not None:
         faces = [points[s.point] + s.faces @ _rotations(turned[s.point]).as_matrix().T for s in scene.solids]
         colors = np.repeat([s.color for s in scene.solids], [len(s.faces) for s in scene.solids])

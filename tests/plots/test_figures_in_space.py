@@ -162,3 +162,11 @@ def test_of_many_columns_the_dozen_that_varies_most_is_told_apart():
     assert all(int(name[1:]) % 3 == 0 for name in named[1:])
     values[:, 7] = np.nan
     plot_columns(axes, t, values, np.array([f"q{k}" for k in range(43)]))
+
+
+def test_points_of_no_body_are_drawn():
+    dataset = still(arm(), [[0.0, 0.0], [0.5, 0.0]]).drop_vars("orientation")
+    dataset.attrs = {"name": "points", "bodies": "{}"}
+    axes = plots.mechanism_figure(dataset).axes[0]
+    dots = np.array(axes.lines[-1].get_data_3d()).T
+    np.testing.assert_array_equal(dots, dataset["position"][0])
