@@ -106,12 +106,18 @@ def inverse(experiment: InverseExperiment) -> None:
     _finish(dataset, driven_summary(dataset, seconds), experiment, failure)
 
 
-def _with_parameters(mechanism: fgmbs.PlanarMechanism, experiment: SmoothExperiment) -> fgmbs.PlanarMechanism:
+def _with_parameters(
+    mechanism: fgmbs.PlanarMechanism | fgmbs.Robot, experiment: SmoothExperiment
+) -> fgmbs.PlanarMechanism | fgmbs.Robot:
     """The mechanism with what the experiment says of its parameters.
 
     Raises:
-        DescriptionError: A name that is no parameter, or invalid numbers.
+        DescriptionError: A name that is no parameter, or invalid numbers; or parameters of a robot.
     """
+    if isinstance(mechanism, fgmbs.Robot):
+        if experiment.parameters:
+            raise experiment.error(("parameters",), "expected none, because those of a robot stand in its file")
+        return mechanism
     values = {}
     for name, entry in experiment.parameters.items():
         try:
@@ -227,8 +233,8 @@ def identify(experiment: SmoothExperiment) -> None:
     folder = Path(experiment.out)
     written = folder / IDENTIFIED
     text = text_of(fit.mechanism)
-    assert text is not None  # it came from a file
-    written.write_text(text)
+    if text is not None:
+        written.write_text(text)
     if fit.states is not None:
         dataset = results.to_dataset(fit.states, config=experiment.model_dump(mode="json"))
         results.write(dataset, folder / RESULTS)
@@ -237,7 +243,8 @@ def identify(experiment: SmoothExperiment) -> None:
         if getattr(experiment, key) is not None:
             print(f"note          {key}: not used, {why}")
     print(f"time          {seconds:.3g} s including compilation")
-    print(f"mechanism     {written}")
+    if text is not None:
+        print(f"mechanism     {written}")
     if fit.states is not None:
         print(f"results       {folder / RESULTS}")
     if experiment.plots and fit.states is not None:

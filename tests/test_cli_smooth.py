@@ -125,3 +125,12 @@ def test_faults_of_the_files_are_reported_before_anything_is_computed(folder, co
     assert "sensors.yaml:2:38: sensors[0].body: there is no body 'rot'; did you mean 'rod'?" in capsys.readouterr().err
     assert cli.main(["smooth", str(configs / "experiments" / "fourbar_forward.yaml")]) == 2
     assert "expected an experiment with a recording" in capsys.readouterr().err
+
+
+def test_parameters_of_a_robot_are_refused(configs, tmp_path, capsys):
+    (tmp_path / "empty.csv").write_text("t,angle\n0,0\n1,0\n")
+    text = "sensors: [{type: encoder, name: angle, of: elbow, sigma: 1e-3}]\nparameters: {masses: 1.0}\n"
+    head = f"mechanism: {configs / 'robots' / 'scara.yaml'}\nrecording: empty.csv\nout: {tmp_path / 'out'}\n"
+    (tmp_path / "run.yaml").write_text(head + text)
+    assert cli.main(["smooth", str(tmp_path / "run.yaml")]) == 2
+    assert "parameters: expected none, because those of a robot stand in its file" in capsys.readouterr().err

@@ -40,5 +40,8 @@ def energy(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities) -> tupl
 
 
 def nonconservative_power(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar) -> Scalar:
-    """Power of all forces that have no potential: negative where dampers dissipate, positive where drives feed [W]."""
-    return dq @ mechanism.forces(q, dq, t) + mechanism.rate(lambda q, _: mechanism.potential(q), q, dq, t)[1]
+    """Power of all forces that have no potential: negative where dampers dissipate, positive where drives feed [W].
+
+    dq · Q + ½ dqᵀ Ṁ dq + V̇: where M depends on q, Q has Coriolis forces, whose power the second term takes away.
+    """
+    return dq @ mechanism.forces(q, dq, t) + mechanism.rate(lambda q, _: sum(energy(mechanism, q, dq)), q, dq, t)[1]

@@ -40,7 +40,7 @@ _DOTS_PER_INCH = 150
 def save_all(dataset: "xr.Dataset", folder: str | Path, animate: bool = False) -> list[Path]:
     """Draws all figures of a dataset into a folder and returns their files; of an estimate also `report.html`.
 
-    Where there are no positions of points in the plane, drawings and animations of the mechanism are left out.
+    Where there are no positions of points, drawings and animations of the mechanism are left out.
 
     Args:
         animate: Also draw the animation.
@@ -89,7 +89,10 @@ def _page(text: str, folder: str | Path) -> Path:
 def _of_motion(dataset: "xr.Dataset") -> dict[str, Callable]:
     """Figures of simulations and driven motions."""
     functions = {"mechanism.png": mechanism_figure} if can_be_drawn(dataset) else {}
-    functions |= {"motion.png": motion_figure, "constraints.png": constraint_figure, "energy.png": energy_figure}
+    functions["motion.png"] = motion_figure
+    if dataset.sizes["constraint"]:
+        functions["constraints.png"] = constraint_figure
+    functions["energy.png"] = energy_figure
     if "truth_q" in dataset:
         functions["errors.png"] = error_figure
     if "forces" in dataset:

@@ -56,11 +56,11 @@ def _body(name: str, points: list[int], visual: "Visual | None", start: np.ndarr
         shapes.append(np.array(visual.outline))
     if visual.radius is not None:
         shapes.append(visual.cog + visual.radius * _ROUND)
-    color = _known(name, visual.color)
+    color = known_color(name, visual.color)
     return Body(points, color, color, visual.width is None and visual.outline is None, shapes)
 
 
-def _known(name: str, color: str) -> str:
+def known_color(name: str, color: str) -> str:
     """A color, unless matplotlib does not know it, which should not cost the figure."""
     from matplotlib.colors import CSS4_COLORS, is_color_like
 

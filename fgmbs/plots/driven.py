@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgmbs.plots.style import COLOURS, GREY, legend, look, new_figure, one_motion, plot_columns, widen
+from fgmbs.plots.estimates import bands
+from fgmbs.plots.style import COLOURS, GREY, legend, look, new_figure, one_motion, plot_columns, prominent, widen
 from fgmbs.plots.timeline import Timeline, broken
 from fgmbs.results import errors
 from fgmbs.results.comparison import work
@@ -34,17 +35,21 @@ def force_figure(dataset: "xr.Dataset") -> "Figure":
         word, unit = "force" if unit == "N" else "torque", unit.replace(" ", "·")
         upper, lower = panels[rows * place, 0], panels[rows * (place + 1) - 1, 0]
         names = dataset.actuator.values[which]
-        plot_columns(upper, dataset.t.values, dataset["forces"].values[:, which], names)
-        _bands(upper, dataset.t.values, dataset["forces"].values[:, which], sigma, which)
+        forces, deviation = dataset["forces"].values[:, which], None if sigma is None else sigma[:, which]
+        shown = prominent(forces)
+        plot_columns(upper, dataset.t.values, forces, names, shown)
+        if deviation is not None:
+            bands(upper, dataset.t.values, forces, deviation, shown)
         if known:
             upper.plot(dataset.truth_t, dataset["truth_forces"].values[:, which], ":", color="black", linewidth=1.0)
             upper.lines[-1].set_label("known")
             error = errors(dataset)["forces"]
-            plot_columns(lower, error.t.values, error.values[:, which], names)
-            _bands(lower, dataset.t.values, 0 * dataset["forces"].values[:, which], sigma, which)
+            plot_columns(lower, error.t.values, error.values[:, which], names, shown)
+            if deviation is not None:
+                bands(lower, dataset.t.values, 0 * forces, deviation, shown)
             lower.set(ylabel=f"error of {word} [{unit}]")
-        elif sigma is not None:
-            plot_columns(lower, dataset.t.values, sigma[:, which], names)
+        elif deviation is not None:
+            plot_columns(lower, dataset.t.values, deviation, names, shown)
             lower.set(ylabel=f"σ of {word} [{unit}]", ylim=(0, None))
             lower.ticklabel_format(axis="y", scilimits=(-2, 3), useMathText=True)
         upper.set(ylabel=f"{word} [{unit}]")
@@ -66,10 +71,11 @@ def tracking_figure(dataset: "xr.Dataset") -> "Figure":
         which = dataset["desired_unit"].values == unit
         names = dataset.desired.values[which]
         desired, error = (dataset[name].values[:, which] for name in ("desired_q", "tracking_error"))
-        plot_columns(upper, t, desired + error, names)
-        upper.plot(t, desired, ":", color="black", linewidth=1.0)
+        shown = prominent(desired)
+        plot_columns(upper, t, desired + error, names, shown)
+        upper.plot(t, desired[:, shown], ":", color="black", linewidth=1.0)
         upper.lines[-1].set_label("desired")
-        plot_columns(lower, t, error, names)
+        plot_columns(lower, t, error, names, shown)
         upper.set(ylabel=f"{'position' if unit == 'm' else 'angle'} [{unit}]")
         lower.set(xlabel="time [s]", ylabel=f"tracking error [{unit}]")
         lower.ticklabel_format(axis="y", scilimits=(-2, 3), useMathText=True)
@@ -115,7 +121,8 @@ def power_figure(dataset: "xr.Dataset") -> "Figure":
         upper.plot(t, power.sum(axis=1), color=GREY, linewidth=1.0, label="together")
     gained = (dataset["kinetic"] + dataset["potential"]).values
     lower.plot(t, work(power.sum(axis=1), t), color=COLOURS[0], label="work of the actuators")
-    if dataset["power"].values.any():
+    others = np.abs(dataset["power"].values).max(initial=0.0)
+    if others > 1e-9 * np.abs(power).max(initial=0.0):  # else it is rounding
         lower.plot(
             t, work(dataset["power"].values, t), color=COLOURS[1], linestyle="--", label="work of dampers, forces"
         )
@@ -151,16 +158,6 @@ def joint_figure(dataset: "xr.Dataset") -> "Figure":
     _jumps(axes, dataset)
     legend(axes)
     return figure
-
-
-def _bands(axes: "Axes", t: np.ndarray, centre: np.ndarray, sigma: np.ndarray | None, which: np.ndarray) -> None:
-    """±2σ around each column."""
-    if sigma is None:
-        return
-    for place, (middle, deviation) in enumerate(zip(centre.T, sigma[:, which].T, strict=True)):
-        label = "±2σ" if place == 0 else None
-        low, high = middle - 2 * deviation, middle + 2 * deviation
-        axes.fill_between(t, low, high, color=look(place)[0], alpha=0.25, linewidth=0, label=label)
 
 
 def _jumps(axes: "Axes", dataset: "xr.Dataset") -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fgmbs.plots.style import GREY, WORDS, legend, look, new_figure, one_motion, plot_columns, widen
+from fgmbs.plots.style import GREY, WORDS, legend, look, new_figure, one_motion, plot_columns, prominent, widen
 from fgmbs.plots.timeline import Timeline, broken, thinned_band
 from fgmbs.results import errors
 from fgmbs.results.contents import per_second
@@ -72,8 +72,9 @@ def _banded(dataset: "xr.Dataset", quantity: _Quantity) -> "Figure":
         values, sigma = (dataset[f"{quantity.variable}{end}"].values[:, which] for end in ("", "_std"))
         along, middle = broken(t, values, breaks)
         sigma = broken(t, sigma, breaks)[1]
-        plot_columns(upper, along, middle, names)
-        bands(upper, along, middle, sigma)
+        coloured = prominent(values)
+        plot_columns(upper, along, middle, names, coloured)
+        bands(upper, along, middle, sigma, coloured)
         upper.set(ylabel=f"{word} [{shown}]")
         if known:
             here = (dataset.truth_t.values >= t[0]) & (dataset.truth_t.values <= t[-1])
@@ -81,11 +82,11 @@ def _banded(dataset: "xr.Dataset", quantity: _Quantity) -> "Figure":
             upper.plot(dataset.truth_t[here], truth, ":", color="black", linewidth=1.0)
             upper.lines[-1].set_label("known")
             difference = errors(dataset)[quantity.variable]
-            plot_columns(lower, difference.t.values, difference.values[:, which], names)
-            bands(lower, along, 0 * middle, sigma)
+            plot_columns(lower, difference.t.values, difference.values[:, which], names, coloured)
+            bands(lower, along, 0 * middle, sigma, coloured)
             lower.set(ylabel=f"error [{shown}]")
         else:
-            plot_columns(lower, along, sigma, names)
+            plot_columns(lower, along, sigma, names, coloured)
             lower.set(ylabel=f"σ [{shown}]", ylim=(0, 1.1 * np.nanmax(sigma, initial=1e-300)))
         lower.ticklabel_format(axis="y", scilimits=(-2, 3), useMathText=True)
         widen(upper)
@@ -94,9 +95,10 @@ def _banded(dataset: "xr.Dataset", quantity: _Quantity) -> "Figure":
     return figure
 
 
-def bands(axes: "Axes", t: np.ndarray, middle: np.ndarray, sigma: np.ndarray) -> None:
-    """±2σ around each column."""
-    for place, (value, deviation) in enumerate(zip(middle.T, sigma.T, strict=True)):
+def bands(axes: "Axes", t: np.ndarray, middle: np.ndarray, sigma: np.ndarray, shown: np.ndarray) -> None:
+    """±2σ around each of the columns that have colours."""
+    for place, column in enumerate(shown):
+        value, deviation = middle[:, column], sigma[:, column]
         label = "±2σ" if place == 0 else None
         band = thinned_band(t, value - 2 * deviation, value + 2 * deviation)
         axes.fill_between(*band, color=look(place)[0], alpha=0.25, linewidth=0, label=label)

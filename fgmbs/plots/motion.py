@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fgmbs.kinematics.singular import SINGULAR
-from fgmbs.plots.style import COLOURS, GREY, WORDS, legend, new_figure, one_motion, plot_columns, widen
+from fgmbs.plots.style import COLOURS, GREY, WORDS, legend, new_figure, one_motion, plot_columns, prominent, widen
 from fgmbs.results import energy_drift, errors
 
 if TYPE_CHECKING:
@@ -24,11 +24,15 @@ def motion_figure(dataset: "xr.Dataset") -> "Figure":
     rows = max(len(set(dataset[unit].values)) for _, _, unit in columns)
     same = dataset.coordinate.values.tolist() == dataset.velocity.values.tolist()
     figure = new_figure((9.6, 3.2 * rows))
+    shown: dict[int, np.ndarray] = {}
     for place, (variable, axis, kinds) in enumerate(columns, 1):
         for row, unit in enumerate(dict.fromkeys(dataset[kinds].values)):
             which = dataset[kinds].values == unit
             axes = figure.add_subplot(rows, 2, 2 * row + place)
-            plot_columns(axes, dataset.t.values, dataset[variable].values[:, which], dataset[axis].values[which])
+            values = dataset[variable].values[:, which]
+            if row not in shown or not same:  # else one legend serves both
+                shown[row] = prominent(values)
+            plot_columns(axes, dataset.t.values, values, dataset[axis].values[which], shown[row])
             axes.set(xlabel="time [s]", ylabel=f"{WORDS.get(unit, axis)} [{unit}]")
             widen(axes)
             if variable == "dq" or not same:

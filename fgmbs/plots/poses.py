@@ -1,11 +1,13 @@
 """Drawings of the mechanism itself."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fgmbs.errors import ArgumentError
+from fgmbs.plots import space
 from fgmbs.plots.bodies import Body, bodies_of, draw, extent
 from fgmbs.plots.style import GREY, legend, look, new_figure, one_motion
 from fgmbs.results import written_whole
@@ -22,29 +24,28 @@ _POSES = 7
 
 
 def can_be_drawn(dataset: "xr.Dataset") -> bool:
-    """Whether it has positions of points in the plane."""
-    return "position" in dataset and dataset.sizes["axis"] == 2
+    """Whether it has positions of points in the plane or in space."""
+    return "position" in dataset and dataset.sizes["axis"] in (2, 3)
 
 
 @one_motion
 def mechanism_figure(dataset: "xr.Dataset") -> "Figure":
     """The mechanism at the start and, faded, on its way, with the paths of its points."""
     figure = new_figure((6.4, 5.6))
-    axes, bodies = _stage(figure, dataset)
+    axes, draw_step, moving = _stage(figure, dataset)
     position = dataset["position"].values
-    moving = ~dataset["fixed"].values
-    for place, (name, path) in enumerate(
-        zip(dataset.point.values[moving], np.moveaxis(position[:, moving], 1, 0), strict=True)
-    ):
+    for place, point in enumerate(moving):
         colour, style = look(place)
-        axes.plot(*path.T, color=colour, linestyle=style, linewidth=1.0, zorder=2, label=f"path of {name}")
+        label = f"path of {dataset.point.values[point]}"
+        axes.plot(*position[:, point].T, color=colour, linestyle=style, linewidth=1.0, zorder=2, label=label)
     poses = np.linspace(0, len(position) - 1, _POSES + 1).astype(int).tolist()
     for k, step in enumerate(poses[1:]):
-        _draw(axes, dataset, bodies, step, alpha=0.10 + 0.10 * (k + 1) / _POSES)
-    _draw(axes, dataset, bodies, 0, alpha=1.0)
+        draw_step(step, 0.10 + 0.10 * (k + 1) / _POSES)
+    draw_step(0, 1.0)
     t = dataset.t.values
     axes.set_title(f"{dataset.attrs['name']}: pose at t = {t[0]:g} s, faded every {t[poses[1]] - t[0]:.3g} s")
-    legend(axes)
+    if moving:
+        legend(axes)
     return figure
 
 
@@ -54,19 +55,17 @@ def animation(dataset: "xr.Dataset", path: str | Path) -> None:
     from matplotlib.animation import FuncAnimation, PillowWriter
 
     figure = new_figure((5.6, 5.0))
-    axes, bodies = _stage(figure, dataset)
+    axes, draw_step, moving = _stage(figure, dataset)
     t, position = dataset.t.values, dataset["position"].values
     count = int(np.clip((t[-1] - t[0]) * _FRAMES_PER_SECOND + 1, 2, _MOST_FRAMES))
-    moving = np.flatnonzero(~dataset["fixed"].values)
-    trails = [axes.plot([], [], color=look(k)[0], linewidth=1.0, zorder=2)[0] for k in range(len(moving))]
     drawn: list = []
 
     def frame(step: int):
         for artist in drawn:
             artist.remove()
-        drawn[:] = _draw(axes, dataset, bodies, step, alpha=1.0)
-        for trail, point in zip(trails, moving, strict=True):
-            trail.set_data(*position[: step + 1, point].T)
+        drawn[:] = draw_step(step, 1.0)
+        for k, point in enumerate(moving):
+            drawn.extend(axes.plot(*position[: step + 1, point].T, color=look(k)[0], linewidth=1.0, zorder=2))
         axes.set_title(f"{dataset.attrs['name']}: t = {t[step]:.2f} s")
 
     steps = np.linspace(0, len(t) - 1, count).astype(int).tolist()
@@ -75,14 +74,24 @@ def animation(dataset: "xr.Dataset", path: str | Path) -> None:
         film.save(temporary, PillowWriter(fps=_FRAMES_PER_SECOND), dpi=80)
 
 
-def _stage(figure: "Figure", dataset: "xr.Dataset") -> tuple["Axes", list[Body]]:
-    """Axes in metres that hold the whole motion, with the supports; and how its bodies are drawn.
+def _stage(figure: "Figure", dataset: "xr.Dataset") -> tuple["Axes", Callable[[int, float], list], list[int]]:
+    """Axes that hold the whole motion, what draws a step there, and the points whose paths are drawn.
 
     Raises:
         ArgumentError: It cannot be drawn.
     """
     if not can_be_drawn(dataset):
-        raise ArgumentError(f"dataset: expected positions of points in the plane; {dataset.attrs['name']} has none")
+        name = dataset.attrs["name"]
+        raise ArgumentError(f"dataset: expected positions of points in the plane or in space; {name} has none")
+    if dataset.sizes["axis"] == 3:
+        return *space.stage(figure, dataset), space.traced(dataset)
+    axes, bodies = _plane(figure, dataset)
+    moving = np.flatnonzero(~dataset["fixed"].values).tolist()
+    return axes, lambda step, alpha: _draw(axes, dataset, bodies, step, alpha), moving
+
+
+def _plane(figure: "Figure", dataset: "xr.Dataset") -> tuple["Axes", list[Body]]:
+    """Axes in metres that hold the whole motion, with the supports; and how its bodies are drawn."""
     axes = figure.add_subplot()
     bodies = bodies_of(dataset)
     low, high = extent(bodies, dataset["position"].values)

@@ -1,6 +1,7 @@
 """Our style of drawing, and what all figures share."""
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 # The colours of Okabe and Ito, which all kinds of sight tell apart; beyond them, line styles.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _STYLES = ("-", "--", "-.", ":")
-GREY = "#666666"
+GREY, _PALE = "#666666", "#C8C8C8"
 WORDS = {
     "m": "position",
     "rad": "angle",
@@ -86,11 +87,33 @@ def new_figure(size: tuple[float, float]) -> "Figure":
     return figure
 
 
-def plot_columns(axes: "Axes", t: np.ndarray, values: np.ndarray, names: np.ndarray) -> None:
-    """A line for each column of values, in the colour of its place."""
-    for place, (name, value) in enumerate(zip(names, values.T, strict=True)):
+def plot_columns(
+    axes: "Axes", t: np.ndarray, values: np.ndarray, names: np.ndarray, shown: np.ndarray | None = None
+) -> None:
+    """A line for each column of values, in the colour of its place; where they are many, all but a dozen in grey.
+
+    Args:
+        shown: Which have colours; by default those `prominent` in `values`.
+    """
+    shown = prominent(values) if shown is None else shown
+    others = np.setdiff1d(np.arange(values.shape[1]), shown)
+    for column in others:
+        label = f"{len(others)} others" if column == others[-1] else None
+        axes.plot(*thinned(t, values[:, column]), color=_PALE, linewidth=0.7, zorder=1, label=label)
+    for place, column in enumerate(shown):
         colour, style = look(place)
-        axes.plot(*thinned(t, value), color=colour, linestyle=style, label=name)
+        axes.plot(*thinned(t, values[:, column]), color=colour, linestyle=style, label=names[column])
+
+
+def prominent(values: np.ndarray) -> np.ndarray:
+    """The columns that are told apart: all, or, where a legend cannot show them, the dozen that vary most."""
+    if values.shape[1] <= _MOST_NAMES:
+        return np.arange(values.shape[1])
+    known = np.where(np.isfinite(values), values, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of columns without any number
+        width = np.nan_to_num(np.nanmax(known, axis=0) - np.nanmin(known, axis=0))
+    return np.sort(np.argsort(-width, kind="stable")[: _MOST_NAMES // 2])
 
 
 def widen(axes: "Axes") -> None:

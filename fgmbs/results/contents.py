@@ -15,7 +15,10 @@ import numpy as np
 from fgmbs.compiled.buckets import by_step
 from fgmbs.compiled.program import program
 from fgmbs.io.planar.load import text_of
+from fgmbs.io.robots.stored import to_json
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.tree.robot import Robot
+from fgmbs.results.robots import frame_poses, points_of_links, quaternions
 from fgmbs.status import Status
 
 STATUSES = (
@@ -108,15 +111,27 @@ def of_mechanism(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array, step:
     }
     coordinates: dict[str, Any] = {"parameter": names}
     if mechanism.point_names:
-        position = _along(_positions, mechanism, q, t)
+        if isinstance(mechanism, Robot):
+            poses = _along(frame_poses, mechanism, q, t)
+            position, turned = poses[..., 3], quaternions(poses[..., :3])
+            told = attributes("orientations of links and frames, as unit quaternions", "1")
+            variables["orientation"] = ((*step, "point", "part"), turned, told)
+            coordinates["part"] = list("wxyz")
+        else:
+            position = _along(_positions, mechanism, q, t)
         variables["position"] = ((*step, "point", "axis"), position, attributes("positions of the points", "m"))
         coordinates |= {
             "point": list(mechanism.point_names),
             "fixed": ("point", np.isin(np.arange(len(mechanism.point_names)), mechanism.fixed_points)),
             "axis": list("xyz"[: position.shape[-1]]),
         }
-    bodies = dict(zip(mechanism.body_names, mechanism.body_points, strict=True))
-    attrs = {"name": mechanism.title, "bodies": json.dumps(bodies), "driven": int(_driven(mechanism, q, t))}
+    attrs = {"name": mechanism.title, "driven": int(_driven(mechanism, q, t))}
+    if isinstance(mechanism, Robot):
+        bodies = points_of_links(mechanism.description, mechanism.point_names)
+        attrs["robot"] = to_json(mechanism.description)
+    else:
+        bodies = dict(zip(mechanism.body_names, mechanism.body_points, strict=True))
+    attrs["bodies"] = json.dumps(bodies)
     if (text := text_of(mechanism)) is not None:
         attrs["mechanism"] = text
     return Contents(variables, coordinates, attrs)

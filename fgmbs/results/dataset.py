@@ -12,6 +12,7 @@ from fgmbs.io.planar.load import of_yaml, parse_mechanism
 from fgmbs.kinematics.singular import rank_margins
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.mechanisms.planar.visuals import Visual, visuals
+from fgmbs.mechanisms.tree.robot import Robot
 from fgmbs.problems.driven.driven_motion import DrivenMotion
 from fgmbs.problems.simulation.result import Simulation
 from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
@@ -30,6 +31,7 @@ from fgmbs.results.contents import (
     worst_text,
 )
 from fgmbs.results.estimate_contents import estimate
+from fgmbs.results.robots import robot_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -73,11 +75,12 @@ def _of_mechanism(result: Simulation | DrivenMotion | SmoothedMotion, step: tupl
         return of_mechanism(result.mechanism, result.q, result.t, step)
     every = [result.of_recording(k) for k in range(int(np.max(result.recording)) + 1)]
     first, *others = (of_mechanism(one.mechanism, one.q, one.t, step) for one in every)
-    if "position" not in first.variables:
-        return first
-    dims, _, told = first.variables["position"]
-    position = np.concatenate([part.variables["position"][1] for part in (first, *others)])
-    return first._replace(variables={**first.variables, "position": (dims, position, told)})
+    placed = dict(first.variables)
+    for name in ("position", "orientation"):
+        if name in placed:
+            dims, _, told = placed[name]
+            placed[name] = (dims, np.concatenate([part.variables[name][1] for part in (first, *others)]), told)
+    return first._replace(variables=placed)
 
 
 def with_sensitivity(dataset: "xr.Dataset", simulation: Simulation) -> "xr.Dataset":
@@ -235,17 +238,19 @@ def visuals_of(dataset: "xr.Dataset") -> dict[str, Visual]:
     )
 
 
-def mechanism_of(dataset: "xr.Dataset") -> PlanarMechanism:
+def mechanism_of(dataset: "xr.Dataset") -> PlanarMechanism | Robot:
     """The mechanism of a dataset without batch dimensions, with the parameters it was simulated with.
 
     Raises:
         ArgumentError: It was none that a file describes.
     """
+    values = dataset["parameters"]
+    if "robot" in dataset.attrs:
+        return robot_of(dataset.attrs["robot"], values.values)
     if "mechanism" not in dataset.attrs:
         name = dataset.attrs["name"]
         raise ArgumentError(f"dataset: expected a mechanism that a file describes; found {name}, which none does")
     mechanism = PlanarMechanism.from_description(parse_mechanism(dataset.attrs["mechanism"], source="results"))
-    values = dataset["parameters"]
     pairs = zip(values.parameter.values, values.values, strict=True)
     # Not by with_parameters, which refuses what an estimate may have ended with.
     found = {str(name): jnp.asarray(float(value)) for name, value in pairs}

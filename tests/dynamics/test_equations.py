@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from fgmbs import dynamics
+from fgmbs import dynamics, robots
 from fgmbs.algebra import kkt
 from fgmbs.io.planar.load import load, parse_mechanism
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
@@ -428,3 +428,15 @@ def test_applied_forces_add_to_those_of_the_mechanism(name):
     _close(M @ ddq + Phi_q.T @ lambda_, Q + applied)
     _close(Phi_q @ ddq, c)
     _close(_independent(case.B, M, Phi_q, Q + applied, c)[1], ddq)
+
+
+def test_the_power_of_dampers_is_the_loss_of_energy_where_the_mass_matrix_depends_on_the_pose():
+    """As of a robot, whose forces have Coriolis forces without power among them."""
+    arm = robots.robot(
+        robots.link("upper", 2.0, (0, 0, 0.2), (0.03, 0.03, 0.002)),
+        robots.link("fore", 1.0, (0, 0, 0.15), (0.01, 0.01, 0.001)),
+        robots.revolute("shoulder", "world", "upper", axis=(0, 1, 0)),
+        robots.revolute("elbow", "upper", "fore", axis=(0, 1, 0), xyz=(0, 0, 0.4), damping=0.1),
+    )
+    q, dq = jnp.array([0.3, 0.5]), jnp.array([1.0, -2.0])
+    np.testing.assert_allclose(dynamics.nonconservative_power(arm, q, dq, 0.0), -0.1 * dq[1] ** 2, rtol=1e-12)
