@@ -17,11 +17,11 @@ from fgmbs.io.experiments.experiment import Experiment, InverseExperiment, limit
 from fgmbs.io.experiments.smooth_experiment import SmoothExperiment, smooth_limits
 from fgmbs.io.experiments.truth import read_truth
 from fgmbs.io.faults import Fault, dotted
-from fgmbs.io.planar.load import text_of
 from fgmbs.io.recordings import read_recordings
 from fgmbs.io.sensor_files import build_sensors, unknown_of
 from fgmbs.io.sensors import UnknownDescription
 from fgmbs.io.settings import Output
+from fgmbs.io.texts import texts_of
 from fgmbs.problems.identify.free import Parts, freed_by_name, numbers_of
 from fgmbs.results.summaries import driven_summary, mechanism_summary, simulation_summary
 from fgmbs.unknowns import known
@@ -114,15 +114,13 @@ def _with_parameters(
     Raises:
         DescriptionError: A name that is no parameter, or invalid numbers; or parameters of a robot.
     """
-    if isinstance(mechanism, fgmbs.Robot):
-        if experiment.parameters:
-            raise experiment.error(("parameters",), "expected none, because those of a robot stand in its file")
+    if not experiment.parameters:
         return mechanism
-    values = {}
+    first, values = mechanism.physical_parameters(), {}
     for name, entry in experiment.parameters.items():
         try:
             is_number = not isinstance(entry, UnknownDescription)
-            values[name] = entry if is_number else unknown_of(entry, mechanism.parameters.get(name, 0.0))
+            values[name] = entry if is_number else unknown_of(entry, first.get(name, 0.0))
         except ArgumentError as error:
             argument, _, text = str(error).partition(": ")
             within = (argument,) if argument in UnknownDescription.model_fields else ()
@@ -232,7 +230,7 @@ def identify(experiment: SmoothExperiment) -> None:
 
     folder = Path(experiment.out)
     written = folder / IDENTIFIED
-    text = text_of(fit.mechanism)
+    text = texts_of(fit.mechanism).get("mechanism")
     if text is not None:
         written.write_text(text)
     if fit.states is not None:

@@ -5,6 +5,7 @@ import enum
 import functools
 import hashlib
 import importlib.metadata
+import os
 import platform
 import sys
 import types
@@ -18,7 +19,7 @@ from pydantic import BaseModel
 
 _KNOWN = {"fgmbs", "jax", "jaxlib", "equinox", "jaxopt", "numpy", "builtins", "operator", "functools", "math"}
 """Packages whose functions and classes are told by their names: their source is known by the digest or a version."""
-_VERSIONS = ("jax", "jaxlib", "equinox", "jaxopt", "numpy")
+_VERSIONS = ("jax", "jaxlib", "equinox", "jaxopt", "optax", "numpy")
 
 
 class Untold(Exception):
@@ -62,6 +63,7 @@ def _surroundings() -> bytes:
     versions = [f"{name} {importlib.metadata.version(name)}" for name in _VERSIONS]
     device = jax.devices()[0]
     place = [sys.version, platform.system(), device.platform, device.device_kind, str(len(jax.devices()))]
+    place.append(os.environ.get("XLA_FLAGS", ""))
     digest.update("\n".join((*versions, *place)).encode())
     return digest.digest()
 

@@ -107,7 +107,10 @@ class AbstractMechanism(eqx.Module):
         """
         from fgmbs.kinematics.mobility import degrees_of_freedom  # kinematics build on mechanisms
 
-        return degrees_of_freedom(self)
+        if self.m == 0:
+            return self.nv
+        described = self.described
+        return degrees_of_freedom(self if described is None else described)
 
     @property
     def described(self) -> "AbstractMechanism | None":
@@ -167,6 +170,11 @@ class AbstractMechanism(eqx.Module):
         return ()
 
     @property
+    def drawn_bodies(self) -> dict[str, tuple[int, ...]]:
+        """Points that a drawing of each body joins, by their places in `point_names`."""
+        return dict(zip(self.body_names, self.body_points, strict=True))
+
+    @property
     def fixed_points(self) -> tuple[int, ...]:
         """Points that belong to the ground, by their places in `point_names`."""
         return ()
@@ -204,6 +212,10 @@ class AbstractMechanism(eqx.Module):
     def point_positions(self, q: Coordinates) -> Float[Array, "points d"]:
         """Positions of all points, in the order of `point_names` [m]."""
         return jnp.stack([self.point_position(point, q) for point in self.point_names])
+
+    def point_axes(self, q: Coordinates, t: Scalar) -> Float[Array, "points d d"] | None:
+        """Axes of a frame at each point, as columns, seen from the ground; None where points are points alone."""
+        return None
 
     def point_coordinates(self, point: str) -> tuple[int, ...]:
         """Which of q are the position of a point.

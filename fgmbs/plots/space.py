@@ -159,7 +159,7 @@ def _corners(faces: np.ndarray) -> np.ndarray:
 def _rotations(quaternions: np.ndarray) -> Rotation:
     """Rotations of quaternions (…, 4) with w first; none where they are no numbers."""
     safe = np.where(np.isfinite(quaternions).all(axis=-1, keepdims=True), quaternions, [1.0, 0.0, 0.0, 0.0])
-    return Rotation.from_quat(np.roll(safe, -1, axis=-1))
+    return Rotation.from_quat(safe, scalar_first=True)
 
 
 def _draw(axes: "Axes", scene: Scene, points: np.ndarray, turned: np.ndarray | None, alpha: float) -> list:

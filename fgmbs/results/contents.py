@@ -14,11 +14,9 @@ import numpy as np
 
 from fgmbs.compiled.buckets import by_step
 from fgmbs.compiled.program import program
-from fgmbs.io.planar.load import text_of
-from fgmbs.io.robots.stored import to_json
+from fgmbs.io.texts import texts_of
 from fgmbs.mechanisms.base import AbstractMechanism, prepared
-from fgmbs.mechanisms.tree.robot import Robot
-from fgmbs.results.robots import frame_poses, points_of_links, quaternions
+from fgmbs.results.robots import quaternions
 from fgmbs.status import Status
 
 STATUSES = (
@@ -111,30 +109,20 @@ def of_mechanism(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array, step:
     }
     coordinates: dict[str, Any] = {"parameter": names}
     if mechanism.point_names:
-        if isinstance(mechanism, Robot):
-            poses = _along(frame_poses, mechanism, q, t)
-            position, turned = poses[..., 3], quaternions(poses[..., :3])
+        position, axes = _along(_places, mechanism, q, t)
+        if axes is not None and axes.shape[-1] == 3:
             told = attributes("orientations of links and frames, as unit quaternions", "1")
-            variables["orientation"] = ((*step, "point", "part"), turned, told)
+            variables["orientation"] = ((*step, "point", "part"), quaternions(axes), told)
             coordinates["part"] = list("wxyz")
-        else:
-            position = _along(_positions, mechanism, q, t)
         variables["position"] = ((*step, "point", "axis"), position, attributes("positions of the points", "m"))
         coordinates |= {
             "point": list(mechanism.point_names),
             "fixed": ("point", np.isin(np.arange(len(mechanism.point_names)), mechanism.fixed_points)),
             "axis": list("xyz"[: position.shape[-1]]),
         }
-    attrs = {"name": mechanism.title, "driven": int(_driven(mechanism, q, t))}
-    if isinstance(mechanism, Robot):
-        bodies = points_of_links(mechanism.description, mechanism.point_names)
-        attrs["robot"] = to_json(mechanism.description)
-    else:
-        bodies = dict(zip(mechanism.body_names, mechanism.body_points, strict=True))
-    attrs["bodies"] = json.dumps(bodies)
-    if (text := text_of(mechanism)) is not None:
-        attrs["mechanism"] = text
-    return Contents(variables, coordinates, attrs)
+    bodies = json.dumps(mechanism.drawn_bodies)
+    attrs = {"name": mechanism.title, "driven": int(_driven(mechanism, q, t)), "bodies": bodies}
+    return Contents(variables, coordinates, attrs | texts_of(mechanism))
 
 
 def _driven(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> bool:
@@ -142,18 +130,18 @@ def _driven(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> bool:
     return bool(np.any(np.abs(_along(_prescribed_rates, mechanism, q, t)) > 0))
 
 
-def _positions(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> jax.Array:
-    return mechanism.point_positions(q)
+def _places(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+    return mechanism.point_positions(q), mechanism.point_axes(q, t)
 
 
 def _prescribed_rates(mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> jax.Array:
     return mechanism.constraint_rate(q, jnp.zeros(mechanism.nv, q.dtype), t)
 
 
-def _along(function: Callable, mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> np.ndarray:
+def _along(function: Callable, mechanism: AbstractMechanism, q: jax.Array, t: jax.Array) -> Any:
     """function(mechanism, q, t) at every step of every member."""
     batch = t.ndim - 1
-    return np.asarray(by_step(partial(_every, function, batch, mechanism), q, t, axis=batch)[0])
+    return jax.tree.map(np.asarray, by_step(partial(_every, function, batch, mechanism), q, t, axis=batch)[0])
 
 
 @program

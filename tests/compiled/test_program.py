@@ -134,6 +134,15 @@ def test_options_of_jax_are_part_of_the_number():
     assert number(1) == before
 
 
+def test_flags_of_the_compiler_are_part_of_what_programs_run_on(monkeypatch):
+    surroundings = identity._surroundings.__wrapped__
+    before = surroundings()
+    with monkeypatch.context() as patched:
+        patched.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+        assert surroundings() != before
+    assert surroundings() == before
+
+
 SIMULATION = """
 import json, jax, fgmbs
 traced = []

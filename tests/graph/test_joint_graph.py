@@ -15,7 +15,7 @@ from fgmbs.graph.time_graph import TimeGraph, Unknowns
 from fgmbs.inputs import Disturbance
 from fgmbs.losses import Huber
 from fgmbs.problems.estimation.arguments import nominal_delays
-from fgmbs.problems.smooth.rounds import modelled
+from fgmbs.problems.smooth.beginning import modelled
 from fgmbs.sensors import Position
 from fgmbs.unknowns import Unknown, freed
 

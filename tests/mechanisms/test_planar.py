@@ -7,7 +7,8 @@ import pytest
 
 from fgmbs import planar
 from fgmbs.errors import ArgumentError
-from fgmbs.io.planar.load import load, parse_mechanism, text_of
+from fgmbs.io.planar.load import load, parse_mechanism
+from fgmbs.io.texts import texts_of
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 
 
@@ -332,7 +333,9 @@ def test_units_points_and_effects_are_those_of_the_file():
     for point, text in (("A", "the point 'A' is fixed to the ground"), ("Q", "there is no point 'Q'")):
         with pytest.raises(ArgumentError, match=f"point: {text}"):
             mechanism.point_coordinates(point)
-    assert mechanism.title == "arm" and mechanism_of(text_of(mechanism)).description == mechanism.description
+    assert (
+        mechanism.title == "arm" and mechanism_of(texts_of(mechanism)["mechanism"]).description == mechanism.description
+    )
     assert mechanism.physical_parameters() == mechanism.parameters
 
 

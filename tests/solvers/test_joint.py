@@ -17,7 +17,7 @@ from fgmbs.graph.time_graph import TimeGraph, Unknowns
 from fgmbs.inputs import Disturbance
 from fgmbs.losses import Cauchy
 from fgmbs.problems.estimation.arguments import nominal_delays
-from fgmbs.problems.smooth.rounds import modelled
+from fgmbs.problems.smooth.beginning import modelled
 from fgmbs.sensors import Position
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.status import Status

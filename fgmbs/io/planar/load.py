@@ -14,7 +14,6 @@ from fgmbs.io.faults import Fault, dotted, of_validation, repaired
 from fgmbs.io.located_yaml import Located, locate, read_text
 from fgmbs.io.planar import checks, references
 from fgmbs.io.planar.evaluation import wanted
-from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar import description as schema
 from fgmbs.mechanisms.planar.description import MechanismDescription, Path
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
@@ -80,11 +79,6 @@ def load(path: str | os.PathLike[str]) -> PlanarMechanism:
         DescriptionError: The file is invalid; names every fault with its line, key and what is accepted.
     """
     return PlanarMechanism.from_description(read_mechanism(path))
-
-
-def text_of(mechanism: AbstractMechanism) -> str | None:
-    """The text of a file that describes a mechanism; None where no file can."""
-    return to_yaml(mechanism.description) if isinstance(mechanism, PlanarMechanism) else None
 
 
 def to_yaml(description: MechanismDescription) -> str:

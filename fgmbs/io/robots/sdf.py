@@ -2,7 +2,6 @@
 
 import math
 import os
-from typing import Literal
 
 from fgmbs.errors import DescriptionError
 from fgmbs.io.located_yaml import read_text
@@ -86,7 +85,7 @@ class _Reader:
         self.version = version
         self.frames = Frames(faults)
         self.links: list[Link] = []
-        self.joints: list[tuple[str, Element, Literal[""] | str]] = []
+        self.joints: list[tuple[str, Element, str]] = []
         self.named: list[tuple[str, Element]] = []
         self.notes: list[str] = []
 

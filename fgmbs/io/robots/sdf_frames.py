@@ -1,5 +1,7 @@
 """Frames of an SDF model: every name has a pose relative to another name, and is carried by a link."""
 
+import math
+
 from fgmbs.io.robots.located_xml import Element, Faults
 from fgmbs.mechanisms.tree.description import Pose
 from fgmbs.mechanisms.tree.placed import GROUND
@@ -97,5 +99,5 @@ def read_pose(element: Element, faults: Faults) -> Pose:
         return from_quaternion((x, y, z), (w, i, j, k))
     x, y, z, roll, pitch, yaw = faults.numbers(element, element.text, 6)
     if element.attributes.get("degrees", "false") in ("true", "1"):
-        roll, pitch, yaw = (angle * 3.141592653589793 / 180 for angle in (roll, pitch, yaw))
+        roll, pitch, yaw = map(math.radians, (roll, pitch, yaw))
     return from_rpy((x, y, z), (roll, pitch, yaw))

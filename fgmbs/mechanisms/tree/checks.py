@@ -3,18 +3,19 @@
 import math
 from collections import Counter
 from collections.abc import Iterator
+from typing import get_args
 
 import numpy as np
 
 from fgmbs.arguments import nearest
 from fgmbs.errors import DescriptionError
-from fgmbs.mechanisms.tree.description import Joint, RobotDescription
+from fgmbs.mechanisms.tree.description import ClosureKind, Joint, JointKind, RobotDescription
 
 GROUND = "world"
 """What a description calls the ground where no link is it."""
-KINDS = ("revolute", "continuous", "prismatic", "screw", "spherical", "floating", "fixed")
+KINDS = get_args(JointKind)
 SCALAR = ("revolute", "continuous", "prismatic", "screw")
-CLOSURES = ("revolute", "prismatic", "spherical", "fixed", "connect")
+CLOSURES = get_args(ClosureKind)
 _ROUNDING = 1e-6
 """Relative slack of inertias, which files round."""
 

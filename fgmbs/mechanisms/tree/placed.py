@@ -11,14 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fgmbs.errors import DescriptionError
+from fgmbs.mechanisms.tree.checks import GROUND, SCALAR
 from fgmbs.mechanisms.tree.description import Frame, Joint, Link, Pose, RobotDescription, Vector
 from fgmbs.mechanisms.tree.loops import closure, split
 from fgmbs.mechanisms.tree.poses import compose, inverse, moved, turned, vector_of
 
-GROUND = "world"
-"""Name of the link that is the ground where the root of a robot is held somewhere on it."""
-
-_WITH_AXIS = ("revolute", "continuous", "prismatic", "screw")
 _NEAR = 1e-12
 """Distance of an origin from an axis that is none [m]."""
 
@@ -79,7 +76,7 @@ def describe(
             joint,
             pose=compose(inverse(frames[joint.parent]), frames[joint.child]),
             axis=turned(compose(inverse(frames[joint.child]), at[joint.name]), joint.axis)
-            if joint.kind in _WITH_AXIS
+            if joint.kind in SCALAR
             else joint.axis,
         )
         for joint in tree

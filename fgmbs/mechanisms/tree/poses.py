@@ -1,6 +1,7 @@
 """Arithmetic of poses, on the host, in the form descriptions hold them."""
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from fgmbs.mechanisms.tree.description import Matrix, Pose, Vector
 
@@ -35,24 +36,12 @@ def turned_inertia(pose: Pose, inertia: Matrix) -> Matrix:
 
 def from_rpy(xyz: Vector, rpy: Vector) -> Pose:
     """Pose by roll, pitch and yaw: turned about x, then y, then z of the outer frame, as in URDF and SDF [rad]."""
-    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
-    R = [
-        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-        [-sp, cp * sr, cp * cr],
-    ]
-    return pose_of(np.asarray(R), np.asarray(xyz))
+    return pose_of(Rotation.from_euler("xyz", rpy).as_matrix(), np.asarray(xyz))
 
 
 def from_quaternion(xyz: Vector, quaternion: tuple[float, float, float, float]) -> Pose:
     """Pose by a quaternion (w, x, y, z) that is no zero; it is normalized."""
-    w, x, y, z = np.asarray(quaternion) / np.linalg.norm(quaternion)
-    R = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return pose_of(np.asarray(R), np.asarray(xyz))
+    return pose_of(Rotation.from_quat(quaternion, scalar_first=True).as_matrix(), np.asarray(xyz))
 
 
 def pose_of(rotation: np.ndarray, xyz: np.ndarray) -> Pose:

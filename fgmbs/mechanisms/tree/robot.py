@@ -1,5 +1,7 @@
 """Robots: trees of bodies in the coordinates of their joints, loops closed by constraints."""
 
+from collections.abc import Mapping
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -87,9 +89,9 @@ class Robot(AbstractMechanism):
     @property
     def of(self) -> tuple[TreeTopology, TreeNumbers]:
         """(topology, derived numbers)."""
-        return self.topology, compiled.numbers(
-            self.topology, known(self.parameters)
-        ) if self.numbers is None else self.numbers
+        if self.numbers is not None:
+            return self.topology, self.numbers
+        return self.topology, compiled.numbers(self.topology, known(self.parameters))
 
     @property
     def described(self) -> "Robot":
@@ -191,16 +193,18 @@ class Robot(AbstractMechanism):
         powers = np.where(closures.lengths(self.topology), 1, 0) - int(in_metres)
         return self._length ** jnp.asarray(powers, float)
 
-    @property
-    def dof(self) -> int:
-        if not self.topology.closures:
-            return self.nv
-        from fgmbs.kinematics.mobility import degrees_of_freedom  # kinematics build on mechanisms
-
-        return degrees_of_freedom(self.described)
-
     def physical_parameters(self) -> dict[str, Array]:
         return {key: value for key, value in vars(known(self.parameters)).items() if value.size}
+
+    def with_parameters(self, values: Mapping[str, object]) -> "Robot":
+        """The robot itself.
+
+        Raises:
+            ArgumentError: There are values; names of single numbers are not told yet. `equinox.tree_at` changes arrays.
+        """
+        if values:
+            raise ArgumentError("parameters: expected none, because those of a robot stand in its file")
+        return self
 
     def parameter_name(self, path: Path) -> str:
         return path[-1].name
@@ -269,6 +273,35 @@ class Robot(AbstractMechanism):
         at = compiled.placed(topology, numbers, q)
         frame = numbers.frame_turn[..., k], numbers.frame_place[:, k]
         return closures.on_body(at, topology.frame_bodies[k], *frame)
+
+    @property
+    def drawn_bodies(self) -> dict[str, tuple[int, ...]]:
+        """The origin of each link and of the links that it carries; of one that carries none, of its frames."""
+        names, description = self.point_names, self.description
+        found = {link.name: [names.index(link.name)] for link in description.links}
+        for joint in description.joints:
+            if joint.kind != "floating":
+                found.setdefault(joint.parent, [names.index(joint.parent)]).append(names.index(joint.child))
+        at_the_end = {link for link, points in found.items() if len(points) == 1}
+        for frame in description.frames:
+            if frame.link in at_the_end and frame.name in names:
+                found[frame.link].append(names.index(frame.name))
+        return {link: tuple(points) for link, points in found.items()}
+
+    def point_positions(self, q: Coordinates) -> Float[Array, "points 3"]:
+        return jnp.stack([p for _, p in self._frames(q)])
+
+    def point_axes(self, q: Coordinates, t: Scalar) -> Float[Array, "points 3 3"]:
+        return jnp.stack([R for R, _ in self._frames(q)])
+
+    def _frames(self, q: Coordinates) -> list[tuple[Float[Array, "3 3"], Float[Array, "3"]]]:
+        """(rotation, origin) of all links and named frames."""
+        topology, numbers = self.of
+        at = compiled.placed(topology, numbers, q)
+        return [
+            closures.on_body(at, body, numbers.frame_turn[..., k], numbers.frame_place[:, k])
+            for k, body in enumerate(topology.frame_bodies)
+        ]
 
     def point_position(self, point: str, q: Coordinates) -> Float[Array, "3"]:
         _index(point, self.topology.frames, "point", "links and frames")

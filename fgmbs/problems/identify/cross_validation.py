@@ -17,9 +17,9 @@ from fgmbs.problems.identify.identify import identification, identification_of_f
 from fgmbs.problems.identify.result import Identification
 from fgmbs.problems.identify.smoother import corrected
 from fgmbs.problems.identify.validation import FreeRun
+from fgmbs.problems.smooth.beginning import begun_at
 from fgmbs.problems.smooth.iteration import to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import begun_at
 
 _ENOUGH = 1e-6
 """Decrease of the cost that ends a round: that of the fit itself, whose program this is."""

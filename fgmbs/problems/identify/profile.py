@@ -14,8 +14,8 @@ from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.problems.identify.free_runs.segments import PredictionProblem
+from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import SmoothingState
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt, possible
 from fgmbs.status import Status
 from fgmbs.unknowns import Free

@@ -13,18 +13,11 @@ from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.errors import Interrupted
 from fgmbs.problems.estimation.posterior import Survey
 from fgmbs.problems.identify.identifiability import covariance_of
+from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.remembering import BETTER, remembering, with_memory
-from fgmbs.problems.smooth.rounds import (
-    SmoothingState,
-    begun,
-    begun_at,
-    lowered_rounds,
-    resumed,
-    surveyed,
-    volume_slope,
-)
+from fgmbs.problems.smooth.rounds import lowered_rounds, resumed, surveyed, volume_slope
 from fgmbs.status import Status
 
 _ENOUGH = 1e-6

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Iterator
 
+from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import SmoothingState, improved, resized, surveyed
+from fgmbs.problems.smooth.rounds import improved, resized, surveyed
 
 LOOSER = 1e6, 1e4, 1e2
 """Spectral densities of unknown forces, relative to theirs, that lead to where a solution is looked for."""

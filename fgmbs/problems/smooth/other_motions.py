@@ -12,8 +12,8 @@ from jaxtyping import Float
 from fgmbs.compiled.program import program
 from fgmbs.problems.estimation.first_state import DECIDED, SAME, Starts, distances
 from fgmbs.problems.estimation.posterior import Survey
+from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import SmoothingState
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
 

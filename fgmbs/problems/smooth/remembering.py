@@ -12,9 +12,10 @@ from fgmbs.inputs import Disturbance, remembered, white
 from fgmbs.problems.estimation.memory import Asked, memory_asked
 from fgmbs.problems.estimation.noise_sizes import VAGUE, SizeSearch
 from fgmbs.problems.estimation.posterior import Survey
+from fgmbs.problems.smooth.beginning import SmoothingState, begun_at
 from fgmbs.problems.smooth.iteration import to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import SmoothingState, begun_at, lowered_rounds
+from fgmbs.problems.smooth.rounds import lowered_rounds
 from fgmbs.status import Status
 from fgmbs.unknowns import Unknown, freed
 

@@ -7,36 +7,38 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from fgmbs.compiled.ahead import like
-from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.compiled.program import program
-from fgmbs.graph.time_graph import Look, Unknowns
+from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import Disturbance, augmented, remembered, white
 from fgmbs.problems.estimation.arguments import nominal_delays
-from fgmbs.problems.estimation.first_state import Stage, Starts, best_start
-from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
+from fgmbs.problems.estimation.graph import SENSORS, StepData
 from fgmbs.problems.estimation.likelihood import settled, slope_of_volume
 from fgmbs.problems.estimation.memory import memory_told
-from fgmbs.problems.estimation.noise_sizes import SizeSearch, Told, slope, with_sizes
+from fgmbs.problems.estimation.noise_sizes import Told, slope, with_sizes
 from fgmbs.problems.estimation.posterior import Derived, FactorRows, Survey, derived, survey, totals
 from fgmbs.problems.estimation.score_tests import Scores, scores
-from fgmbs.problems.smooth.first_guess import follow
-from fgmbs.problems.smooth.problem import RecordingData, SmoothingProblem
+from fgmbs.problems.smooth.beginning import (
+    ITERATIONS,
+    PLACINGS,
+    ROUNDS,
+    SmoothingState,
+    at_first,
+    begun,
+    model_and_data,
+    most_rounds,
+)
+from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.solving import solve
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
-from fgmbs.unknowns import Free, known
+from fgmbs.unknowns import known
 
-_ITERATIONS = 10
-"""Of Levenberg–Marquardt in a round: between two looks at the keyboard."""
 _STEP = 1e-4
 """Relative step at which the iterations end; it is still taken, which squares it."""
-_HELD = 1e-3
-"""Standard deviation of unknown numbers while the start is looked for, relative to that of their priors."""
-_ROUNDS = 20
 _SETTLED, _NEARLY = 1e-5, 1e-3
 """Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found; this also
 bounds what is left then of the cost."""
@@ -44,159 +46,8 @@ _LEFT = 1e-12
 """Relative decrease of the cost by the last step, before which residuals and covariances were computed."""
 _AT_ONCE = 3
 """Rounds after which weights, where `enough` is given, follow half of the change of θ: they might go to and fro."""
-_PLACINGS = 5
-"""Times that samples are placed anew where a delay that was found puts them between other steps."""
 _QUICK = {"xla_backend_optimization_level": 0}
 """For a program that runs once: it is compiled in two thirds of the time."""
-
-
-class SmoothingState(eqx.Module):
-    """How far the solution of a problem is: what a round begins with."""
-
-    x: Unknowns
-    first: Float[Array, "*recordings nx"]
-    """Centre of the prior of the first step …"""
-    behind: Float[Array, "*recordings nx"]
-    """… and of steps that only fill up."""
-    starts: Starts
-    """Which of the starts it came from, and what was seen of the others."""
-    weighed: Float[Array, " p"]
-    """θ with which forces were weighed in the last round, on whose inertia their noise depends."""
-    damping: Scalar
-    """With which the solver ended, and begins again where `enough` is given."""
-    held: Scalar
-    """Weight by which steps are held where they are, while θ alone is looked for; 0 for none."""
-    search: SizeSearch
-    delays: Float[Array, " sensors"]
-    """With which the samples are placed [s]."""
-    look: Look | None
-    """What was seen at x, or one step of the solver before; None before the first round."""
-    status: Status
-    resize: Bool[Array, ""]
-    """Sizes of noise are to be found before the next round."""
-    rounds: Int[Array, ""]
-    placings: Int[Array, ""]
-    iterations: Int[Array, ""]
-    history: Float[Array, " most"]
-    """Cost after every iteration; nan where there was none."""
-
-    @property
-    def done(self) -> Bool[Array, ""]:
-        return self.status != Status.running
-
-
-def _most_rounds(search: SizeSearch) -> int:
-    return _ROUNDS + 3 * search.most
-
-
-def _model_and_data(problem: SmoothingProblem, at: SmoothingState) -> tuple[EstimationModel, StepData]:
-    model = problem.model(at.search.logs, at.delays)
-    data = problem.data(at.delays, at.first, at.behind, at.x.globals)
-    prior = jnp.where(at.held > 0, at.x.steps, data.prior)
-    return model, data._replace(prior=prior, prior_weights=data.prior_weights + at.held)
-
-
-@program
-def modelled(
-    problem: SmoothingProblem, delays: Float[Array, " sensors"], first: Float[Array, " nx"]
-) -> tuple[EstimationModel, StepData]:
-    """Model and data with first values of all unknown numbers."""
-    return problem.model(problem.sizes.value, delays), problem.data(delays, first, first)
-
-
-@program
-def begun(problem: SmoothingProblem) -> SmoothingState:
-    """The first guess: recordings followed step by step from the start that their first samples agree with best."""
-    steps, theta, first, starts = problem.each(_guess)
-    theta = problem.free.gathered(theta) if problem.several else theta
-    at = _at(problem, Unknowns(steps, theta), first, steps[..., -1, :])
-    return eqx.tree_at(lambda at: at.starts, at, starts)
-
-
-def _guess(problem: SmoothingProblem):
-    """(steps, θ, first step, what was seen of the starts) of a single recording, as if there were no other."""
-    problem = eqx.tree_at(lambda problem: problem.free, problem, problem.free.alone())
-    delays, recording = nominal_delays(problem.sensors), problem.recording
-    model, candidates = problem.model(problem.sizes.value, delays), problem.starts_on_constraints()
-    # A filter that does not look back cannot find how late a command acts.
-    model = eqx.tree_at(lambda model: model.recorded, model, ())
-    data = problem.data(delays, candidates[0], candidates[0])
-    starts, (newest, theta) = _followed_best(model, candidates, data, recording)
-    k = jnp.arange(problem.steps)
-    there = jnp.all(jnp.isfinite(newest), axis=1) & (k < recording.count)
-    # Steps that were lost on the way, and those behind the last one, are the last one before them.
-    steps = newest[jax.lax.cummax(jnp.where(there, k, 0))]
-    first = candidates[starts.best]
-    steps = jnp.where(jnp.isfinite(steps), steps, first)
-    theta = jnp.where(jnp.isfinite(theta), theta, model.free.value)
-    return steps, theta, first, starts
-
-
-@one_kernel
-def _followed_best(
-    model: EstimationModel, starts: Array, data: StepData, recording: RecordingData
-) -> tuple[Starts, tuple[Array, Array]]:
-    # A calibration that is free to go anywhere makes any start fit.
-    known = {
-        Stage.posing: _held(model.free),
-        Stage.searching: _held(model.free, biases=False),
-        Stage.chosen: model.free.sigma,
-    }
-    calibrations = jnp.stack([known[stage] for stage in Stage])
-
-    def follow_from(x, count, stage):
-        seen = follow(model, x, calibrations[stage], data, count)
-        end = seen.steps[count - 1][: model.mechanism.n]
-        return seen.cost[count - 1], seen.steps[0], end, (seen.steps, seen.theta)
-
-    blank = jnp.zeros((data.times.shape[0], model.step_size)), jnp.zeros_like(model.free.value)
-    return best_start(model.mechanism, follow_from, blank, starts, recording.tried, recording.given, recording.count)
-
-
-def _at(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> SmoothingState:
-    """A first guess."""
-    search = SizeSearch.of(problem.sizes)
-    return SmoothingState(
-        x=x,
-        first=first,
-        behind=behind,
-        starts=_untried(problem.recording),
-        weighed=x.globals,
-        damping=jnp.zeros((), x.steps.dtype),
-        held=jnp.zeros((), x.steps.dtype),
-        search=search,
-        delays=nominal_delays(problem.sensors),
-        look=None,
-        status=Status.running,
-        resize=jnp.asarray(False),
-        rounds=jnp.asarray(0, int),
-        placings=jnp.asarray(0, int),
-        iterations=jnp.asarray(0, int),
-        history=jnp.full(_ITERATIONS * _most_rounds(search) * (1 + _PLACINGS), jnp.nan, float),
-    )
-
-
-@program
-def begun_at(
-    problem: SmoothingProblem, near: SmoothingState, *, sizes: bool = True, held: Scalar | float = 0.0
-) -> SmoothingState:
-    """A first guess that lies where another problem of the same recordings ended.
-
-    Args:
-        problem: The problem.
-        near: The end of the other one.
-        sizes: Unknown sizes of noise are to be found.
-        held: Weight by which its steps are held.
-    """
-    at = _at(problem, near.x, near.first, near.behind)
-    search = at.search if sizes else at.search.ended()
-    held = jnp.asarray(held, at.held.dtype)
-    return eqx.tree_at(lambda at: (at.starts, at.search, at.held), at, (near.starts, search, held))
-
-
-def _untried(recording: RecordingData) -> Starts:
-    behind = jnp.full(recording.starts.shape[:-1], jnp.inf, float)
-    return Starts(jnp.argmax(recording.tried, axis=-1), behind, recording.starts)
 
 
 def improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 0.0) -> SmoothingState:
@@ -218,9 +69,9 @@ def _blind(at: SmoothingState) -> SmoothingState:
 
 @program
 def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 0.0) -> SmoothingState:
-    model, data = _model_and_data(problem, at)
+    model, data = model_and_data(problem, at)
     tol = 0.0 if enough else _STEP
-    solver = LevenbergMarquardt(linear="sqrt", maxiter=_ITERATIONS, tol=tol, enough=enough, damps_steps=not enough)
+    solver = LevenbergMarquardt(linear="sqrt", maxiter=ITERATIONS, tol=tol, enough=enough, damps_steps=not enough)
     weighed = at.x.globals
     if enough:
         weighed = jnp.where(at.rounds < _AT_ONCE, weighed, (at.weighed + weighed) / 2)
@@ -236,11 +87,11 @@ def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 
     finished = converged & at.search.settled & arrived
     # Samples of a sensor whose delay is unknown may belong to other intervals than those in which they were placed.
     late = nominal_delays(model.reading(x.globals).sensors)
-    misplaced = jnp.any(jnp.abs(late - at.delays) > jnp.min(problem.recording.dt) / 2) & (at.placings < _PLACINGS)
+    misplaced = jnp.any(jnp.abs(late - at.delays) > jnp.min(problem.recording.dt) / 2) & (at.placings < PLACINGS)
     again = finished & misplaced
     rounds = jnp.where(again, 0, at.rounds + 1)
-    goes_on = converged | ((state.status == Status.iteration_limit) & (at.rounds < _ROUNDS))
-    exhausted = rounds >= _most_rounds(at.search)
+    goes_on = converged | ((state.status == Status.iteration_limit) & (at.rounds < ROUNDS))
+    exhausted = rounds >= most_rounds(at.search)
     status = Status.where(goes_on & ~(finished & ~again), Status.running, state.status)
     status = Status.where(goes_on & ~finished & exhausted, Status.iteration_limit, status)
     return SmoothingState(
@@ -266,7 +117,7 @@ def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 
 @program
 def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
     """The survey of an estimate."""
-    model, data = _model_and_data(problem, at)
+    model, data = model_and_data(problem, at)
     graph = model.graph(at.x, data)
     return survey(graph, at.x, graph.look(at.x) if at.look is None else at.look)
 
@@ -283,7 +134,7 @@ def volume_slope(
         since: The number of the first iteration with other priors; it and those after it are told to cost what the end
             does.
     """
-    model, data = _model_and_data(problem, at)
+    model, data = model_and_data(problem, at)
     graph = model.graph(at.x, data)
     look = graph.look(at.x)
     k = jnp.arange(at.history.shape[0])
@@ -381,7 +232,7 @@ def _solve(problem: SmoothingProblem) -> Solution:
 @program
 def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> Solution:
     """The solution, with everything that follows from it."""
-    model, data = _model_and_data(problem, at)
+    model, data = model_and_data(problem, at)
     values = derived(model, at.x, data, model.covariances(seen.marginals))
     return Solution(at.x, at.search.logs, at.search.covariance(), seen, values, data, _blind(at))
 
@@ -389,7 +240,7 @@ def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> So
 @program(**_QUICK)
 def tested(problem: SmoothingProblem, at: SmoothingState) -> Scores:
     """The score tests of the numbers that an estimate takes as known."""
-    model, data = _model_and_data(problem, at)
+    model, data = model_and_data(problem, at)
     return scores(model, at.x, data)
 
 
@@ -405,8 +256,8 @@ def lowered_rounds(problem: SmoothingProblem, *, enough: float = 0.0) -> Iterato
 @program
 def followed(problem: SmoothingProblem, first: Float[Array, " nx"], x: Unknowns, covariance: Array) -> Solution:
     """The solution of steps that were found in another way, with these covariances of their local coordinates."""
-    at = _at(problem, x, first, x.steps[-1])
-    model, data = _model_and_data(problem, at)
+    at = at_first(problem, x, first, x.steps[-1])
+    model, data = model_and_data(problem, at)
     graph = model.graph(x, data)
     seen = survey(graph, x, graph.look(x))._replace(log_likelihood=jnp.full((), jnp.nan))
     values = derived(model, x, data, covariance)
@@ -440,7 +291,7 @@ def _solved_jvp(primals, tangents):
             jax.vmap(lambda own, best: own[best])(starts, at.starts.best) if problem.several else starts[at.starts.best]
         )
         near = eqx.tree_at(lambda at: (at.search, at.first), at, (at.search._replace(logs=logs), first))
-        model, data = _model_and_data(problem, near)
+        model, data = model_and_data(problem, near)
         x = settled(at.x, model, data)
         graph = model.graph(x, data)
         return (x, graph.look(x), first), graph
@@ -467,15 +318,6 @@ def _solved_jvp(primals, tangents):
 
 def _moving(at: SmoothingState):
     return at.x, at.look, at.first, at.search
-
-
-def _held(free: Free, *, biases: bool = True) -> Float[Array, " p"]:
-    """Standard deviations of the priors of θ, by which all numbers are held at what is expected of them, biases or
-    not."""
-    held = [np.full(place.size, biases or not place.name.endswith(".bias")) for place in free.places]
-    size = jnp.where(free.logs | (free.value == 0), 1.0, jnp.abs(free.value))
-    sigma = jnp.where(jnp.isfinite(free.sigma), free.sigma, size)
-    return jnp.where(np.concatenate([np.zeros(0, bool), *held]), _HELD * sigma, free.sigma)
 
 
 def _distance(x: Unknowns, y: Unknowns) -> Scalar:

@@ -25,23 +25,14 @@ from fgmbs.problems.estimation.unknowns import checked_priors
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.simulation.result import worst
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth, with_others
+from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, modelled
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.lagged import advanced, lagged
 from fgmbs.problems.smooth.other_motions import Compared, Motion, compared
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.remembering import BETTER, remembering, with_memory
 from fgmbs.problems.smooth.result import smoothed_motion
-from fgmbs.problems.smooth.rounds import (
-    SmoothingState,
-    Solution,
-    begun,
-    begun_at,
-    concluded,
-    followed,
-    lowered_rounds,
-    modelled,
-    surveyed,
-)
+from fgmbs.problems.smooth.rounds import Solution, concluded, followed, lowered_rounds, surveyed
 from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.problems.solving import finish
 from fgmbs.sensors.base import AbstractSensor

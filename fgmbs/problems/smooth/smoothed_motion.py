@@ -19,8 +19,9 @@ from fgmbs.inputs import AbstractInput, augmented, commands, gains_of
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.graph import moves
 from fgmbs.problems.motion import AbstractMotion
+from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import SmoothingState, tested
+from fgmbs.problems.smooth.rounds import tested
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.status import Status
 from fgmbs.typing import Scalar

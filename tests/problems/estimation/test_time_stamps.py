@@ -8,7 +8,7 @@ import fgmbs
 from fgmbs import ArgumentError, Unknown
 from fgmbs.inputs import Disturbance
 from fgmbs.problems.estimation.graph import EstimationModel
-from fgmbs.problems.smooth.rounds import modelled
+from fgmbs.problems.smooth.beginning import modelled
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
 from fgmbs.signals.recordings.timing import timing
 

@@ -11,8 +11,8 @@ from fgmbs import Unknown
 from fgmbs.inputs import Command, Disturbance
 from fgmbs.losses import Huber
 from fgmbs.problems.estimation.arguments import nominal_delays
+from fgmbs.problems.smooth.beginning import begun, modelled
 from fgmbs.problems.smooth.first_guess import follow
-from fgmbs.problems.smooth.rounds import begun, modelled
 from fgmbs.sensors import Encoder, Position
 
 DT, STEPS, POWER, SIGMA = 0.02, 121, 0.3, 0.02

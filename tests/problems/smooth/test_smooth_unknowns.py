@@ -12,7 +12,7 @@ from fgmbs.inputs import Disturbance
 from fgmbs.io.planar.load import parse_mechanism
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.problems.estimation.arguments import nominal_delays
-from fgmbs.problems.smooth.rounds import modelled
+from fgmbs.problems.smooth.beginning import modelled
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
 from fgmbs.status import Status
 

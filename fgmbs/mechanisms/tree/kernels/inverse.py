@@ -61,6 +61,29 @@ def forces_of_motion(
     wrenches: Float[Array, "bodies 6"] | None = None,
 ) -> Velocities:
     """Recursive Newton–Euler: the generalized forces of a motion, with those of joints (friction, springs, rotors)."""
+    moved = _moved(topology, numbers, q, dq, ddq, wrenches)
+    F = summed_inwards(topology, jnp.concatenate([moved.n, moved.f]))
+    S = moved.S
+    tau = dot(S.w, F[:3]) + dot(S.v, F[3:]) + numbers.rotor * moved.accelerations
+    return gathered(topology, numbers, tau + joint_forces(topology, numbers, q, moved.rates))
+
+
+class _Moved(NamedTuple):
+    """A robot in motion, and what moves it so."""
+
+    at: Placed
+    S: Columns
+    rates: Float[Array, " columns"]
+    accelerations: Float[Array, " columns"]
+    V: Moving
+    dV: Moving
+    n: Vectors
+    """Moments on the bodies about the point …"""
+    f: Vectors
+    """… and forces, less their weight and the wrenches from outside."""
+
+
+def _moved(topology: TreeTopology, numbers: TreeNumbers, q, dq, ddq, wrenches) -> _Moved:
     at = placed(topology, numbers, q, relative=True)
     S = columns(topology, numbers, at)
     rates, accelerations = (column_rates(topology, numbers, x) for x in (dq, ddq))
@@ -70,9 +93,7 @@ def forces_of_motion(
     if wrenches is not None:
         n_out, f_out = seen_from_ground(at, wrenches)
         n, f = n - n_out, f - f_out
-    F = summed_inwards(topology, jnp.concatenate([n, f]))
-    tau = dot(S.w, F[:3]) + dot(S.v, F[3:]) + numbers.rotor * accelerations
-    return gathered(topology, numbers, tau + joint_forces(topology, numbers, q, rates))
+    return _Moved(at, S, rates, accelerations, V, dV, n, f)
 
 
 def body_forces(numbers: TreeNumbers, at: Placed, V: Moving, dV: Moving) -> tuple[Vectors, Vectors]:
@@ -185,16 +206,7 @@ def jacobians(
     S_j ×* F_b + I_b A + D_b P, where D P = V ×* I P + P ×* I V − I (V × P); by a change of q̇_j they change by
     I_b (V_j × S_j + P) + D_b S_j.
     """
-    at = placed(topology, numbers, q, relative=True)
-    S = columns(topology, numbers, at)
-    rates, accelerations = (column_rates(topology, numbers, x) for x in (dq, ddq))
-    V = twists(topology, S, rates)
-    dV = twist_rates(topology, S, V, rates, accelerations)
-    n, f = body_forces(numbers, at, V, dV)
-    if wrenches is not None:
-        n_out, f_out = seen_from_ground(at, wrenches)
-        n, f = n - n_out, f - f_out
-
+    at, S, rates, _, V, dV, n, f = _moved(topology, numbers, q, dq, ddq, wrenches)
     of = inertia_about_point(numbers, at)
     h_w, h_v = of.times(Columns(*V))
     D = product(skew(V.w), of.J)

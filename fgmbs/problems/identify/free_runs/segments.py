@@ -33,8 +33,8 @@ from fgmbs.problems.identify.free_runs.rollout import (
     sensor_residuals,
     sensor_rows,
 )
+from fgmbs.problems.smooth.beginning import begun
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import begun
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free
 

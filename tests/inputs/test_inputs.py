@@ -6,7 +6,8 @@ import pytest
 
 from fgmbs import Unknown, load
 from fgmbs.errors import ArgumentError
-from fgmbs.inputs import Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise, _number
+from fgmbs.inputs import Command, Disturbance, GaussMarkov, RandomWalk, WhiteNoise
+from fgmbs.inputs.base import number
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def test_a_disturbance_acts_on_every_mechanism(fourbar):
         (lambda: RandomWalk("a", sigma0=float("inf")), "input 'a': sigma0: expected finite numbers; found inf"),
         (lambda: GaussMarkov("a", time_constant=0), "input 'a': time_constant: expected a positive number; found 0"),
         (
-            lambda: _number("a", "sigma0", Unknown()),
+            lambda: number("a", "sigma0", Unknown()),
             "input 'a': sigma0: expected a number; found Unknown, which power, density, rate, sigma, gain, delay, lag "
             "and limit may be",
         ),

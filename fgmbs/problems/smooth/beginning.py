@@ -1,0 +1,186 @@
+"""Where the solution of an estimation problem begins: the first guess, and all that a round goes on from."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from fgmbs.compiled.one_kernel import one_kernel
+from fgmbs.compiled.program import program
+from fgmbs.graph.time_graph import Look, Unknowns
+from fgmbs.problems.estimation.arguments import nominal_delays
+from fgmbs.problems.estimation.first_state import Stage, Starts, best_start
+from fgmbs.problems.estimation.graph import EstimationModel, StepData
+from fgmbs.problems.estimation.noise_sizes import SizeSearch
+from fgmbs.problems.smooth.first_guess import follow
+from fgmbs.problems.smooth.problem import RecordingData, SmoothingProblem
+from fgmbs.status import Status
+from fgmbs.typing import Scalar
+from fgmbs.unknowns import Free
+
+ITERATIONS = 10
+"""Of Levenberg–Marquardt in a round: between two looks at the keyboard."""
+ROUNDS = 20
+PLACINGS = 5
+"""Times that samples are placed anew where a delay that was found puts them between other steps."""
+_HELD = 1e-3
+"""Standard deviation of unknown numbers while the start is looked for, relative to that of their priors."""
+
+
+class SmoothingState(eqx.Module):
+    """How far the solution of a problem is: what a round begins with."""
+
+    x: Unknowns
+    first: Float[Array, "*recordings nx"]
+    """Centre of the prior of the first step …"""
+    behind: Float[Array, "*recordings nx"]
+    """… and of steps that only fill up."""
+    starts: Starts
+    """Which of the starts it came from, and what was seen of the others."""
+    weighed: Float[Array, " p"]
+    """θ with which forces were weighed in the last round, on whose inertia their noise depends."""
+    damping: Scalar
+    """With which the solver ended, and begins again where `enough` is given."""
+    held: Scalar
+    """Weight by which steps are held where they are, while θ alone is looked for; 0 for none."""
+    search: SizeSearch
+    delays: Float[Array, " sensors"]
+    """With which the samples are placed [s]."""
+    look: Look | None
+    """What was seen at x, or one step of the solver before; None before the first round."""
+    status: Status
+    resize: Bool[Array, ""]
+    """Sizes of noise are to be found before the next round."""
+    rounds: Int[Array, ""]
+    placings: Int[Array, ""]
+    iterations: Int[Array, ""]
+    history: Float[Array, " most"]
+    """Cost after every iteration; nan where there was none."""
+
+    @property
+    def done(self) -> Bool[Array, ""]:
+        return self.status != Status.running
+
+
+def most_rounds(search: SizeSearch) -> int:
+    return ROUNDS + 3 * search.most
+
+
+def model_and_data(problem: SmoothingProblem, at: SmoothingState) -> tuple[EstimationModel, StepData]:
+    model = problem.model(at.search.logs, at.delays)
+    data = problem.data(at.delays, at.first, at.behind, at.x.globals)
+    prior = jnp.where(at.held > 0, at.x.steps, data.prior)
+    return model, data._replace(prior=prior, prior_weights=data.prior_weights + at.held)
+
+
+@program
+def modelled(
+    problem: SmoothingProblem, delays: Float[Array, " sensors"], first: Float[Array, " nx"]
+) -> tuple[EstimationModel, StepData]:
+    """Model and data with first values of all unknown numbers."""
+    return problem.model(problem.sizes.value, delays), problem.data(delays, first, first)
+
+
+@program
+def begun(problem: SmoothingProblem) -> SmoothingState:
+    """The first guess: recordings followed step by step from the start that their first samples agree with best."""
+    steps, theta, first, starts = problem.each(_guess)
+    theta = problem.free.gathered(theta) if problem.several else theta
+    at = at_first(problem, Unknowns(steps, theta), first, steps[..., -1, :])
+    return eqx.tree_at(lambda at: at.starts, at, starts)
+
+
+def _guess(problem: SmoothingProblem):
+    """(steps, θ, first step, what was seen of the starts) of a single recording, as if there were no other."""
+    problem = eqx.tree_at(lambda problem: problem.free, problem, problem.free.alone())
+    delays, recording = nominal_delays(problem.sensors), problem.recording
+    model, candidates = problem.model(problem.sizes.value, delays), problem.starts_on_constraints()
+    # A filter that does not look back cannot find how late a command acts.
+    model = eqx.tree_at(lambda model: model.recorded, model, ())
+    data = problem.data(delays, candidates[0], candidates[0])
+    starts, (newest, theta) = _followed_best(model, candidates, data, recording)
+    k = jnp.arange(problem.steps)
+    there = jnp.all(jnp.isfinite(newest), axis=1) & (k < recording.count)
+    # Steps that were lost on the way, and those behind the last one, are the last one before them.
+    steps = newest[jax.lax.cummax(jnp.where(there, k, 0))]
+    first = candidates[starts.best]
+    steps = jnp.where(jnp.isfinite(steps), steps, first)
+    theta = jnp.where(jnp.isfinite(theta), theta, model.free.value)
+    return steps, theta, first, starts
+
+
+@one_kernel
+def _followed_best(
+    model: EstimationModel, starts: Array, data: StepData, recording: RecordingData
+) -> tuple[Starts, tuple[Array, Array]]:
+    # A calibration that is free to go anywhere makes any start fit.
+    known = {
+        Stage.posing: _held(model.free),
+        Stage.searching: _held(model.free, biases=False),
+        Stage.chosen: model.free.sigma,
+    }
+    calibrations = jnp.stack([known[stage] for stage in Stage])
+
+    def follow_from(x, count, stage):
+        seen = follow(model, x, calibrations[stage], data, count)
+        end = seen.steps[count - 1][: model.mechanism.n]
+        return seen.cost[count - 1], seen.steps[0], end, (seen.steps, seen.theta)
+
+    blank = jnp.zeros((data.times.shape[0], model.step_size)), jnp.zeros_like(model.free.value)
+    return best_start(model.mechanism, follow_from, blank, starts, recording.tried, recording.given, recording.count)
+
+
+def at_first(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> SmoothingState:
+    """A first guess."""
+    search = SizeSearch.of(problem.sizes)
+    return SmoothingState(
+        x=x,
+        first=first,
+        behind=behind,
+        starts=_untried(problem.recording),
+        weighed=x.globals,
+        damping=jnp.zeros((), x.steps.dtype),
+        held=jnp.zeros((), x.steps.dtype),
+        search=search,
+        delays=nominal_delays(problem.sensors),
+        look=None,
+        status=Status.running,
+        resize=jnp.asarray(False),
+        rounds=jnp.asarray(0, int),
+        placings=jnp.asarray(0, int),
+        iterations=jnp.asarray(0, int),
+        history=jnp.full(ITERATIONS * most_rounds(search) * (1 + PLACINGS), jnp.nan, float),
+    )
+
+
+@program
+def begun_at(
+    problem: SmoothingProblem, near: SmoothingState, *, sizes: bool = True, held: Scalar | float = 0.0
+) -> SmoothingState:
+    """A first guess that lies where another problem of the same recordings ended.
+
+    Args:
+        problem: The problem.
+        near: The end of the other one.
+        sizes: Unknown sizes of noise are to be found.
+        held: Weight by which its steps are held.
+    """
+    at = at_first(problem, near.x, near.first, near.behind)
+    search = at.search if sizes else at.search.ended()
+    held = jnp.asarray(held, at.held.dtype)
+    return eqx.tree_at(lambda at: (at.starts, at.search, at.held), at, (near.starts, search, held))
+
+
+def _untried(recording: RecordingData) -> Starts:
+    behind = jnp.full(recording.starts.shape[:-1], jnp.inf, float)
+    return Starts(jnp.argmax(recording.tried, axis=-1), behind, recording.starts)
+
+
+def _held(free: Free, *, biases: bool = True) -> Float[Array, " p"]:
+    """Standard deviations of the priors of θ, by which all numbers are held at what is expected of them, biases or
+    not."""
+    held = [np.full(place.size, biases or not place.name.endswith(".bias")) for place in free.places]
+    size = jnp.where(free.logs | (free.value == 0), 1.0, jnp.abs(free.value))
+    sigma = jnp.where(jnp.isfinite(free.sigma), free.sigma, size)
+    return jnp.where(np.concatenate([np.zeros(0, bool), *held]), _HELD * sigma, free.sigma)
