@@ -16,6 +16,7 @@ import json, jax, fgmbs
 events = []
 jax.monitoring.register_event_listener(lambda name, **_: events.append(name.rsplit("/", 1)[-1]))
 folder = fgmbs.cache(*json.loads(input()))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)  # whatever a fast machine takes
 pendulum = fgmbs.load(json.loads(input()))
 fgmbs.simulate(pendulum, 0.1, 1e-2)
 print(json.dumps([str(folder), events.count("cache_hits"), events.count("cache_misses")]))
@@ -35,8 +36,8 @@ def test_the_next_process_finds_what_took_long_to_compile(configs, tmp_path):
     folder, found, kept = in_a_process(configs, FGMBS_CACHE=str(tmp_path))
     assert folder.startswith(str(tmp_path)) and found == 0 and kept >= 4
     again, found_again, kept_again = in_a_process(configs, str(tmp_path))
-    # Some programs are found without asking JAX (`test_program`).
-    assert again == folder and found_again >= 1 and kept_again == 0
+    # Larger programs are found without asking JAX (`test_program`).
+    assert again == folder and found_again >= 4 and kept_again == 0
 
 
 def test_nothing_is_kept_where_it_is_off(configs):
