@@ -63,7 +63,7 @@ def identify(
         recordings: What was recorded; parameters are shared, each recording has a motion of its own.
         sensors: What the signals mean.
         inputs: Forces besides those of the mechanism, as in `smooth`: recorded commands, unknown forces. By default a
-            `Disturbance` whose power is found from the data, white unless these ask for a memory.
+            white `Disturbance` whose power is found from the data.
         free: What is looked for, by name: "coupler.mass" of the mechanism, of a class of one's own the name of a field,
             "gyro.bias" of a sensor, "motor.gain" of a force. With each a pair of bounds, a first value, an `Unknown`
             (prior, bounds, logarithm), or True.

@@ -16,7 +16,6 @@ from fgmbs.problems.identify.identifiability import covariance_of
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.remembering import BETTER, remembering, with_memory
 from fgmbs.problems.smooth.rounds import lowered_rounds, resumed, surveyed, volume_slope
 from fgmbs.status import Status
 
@@ -124,25 +123,9 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
             for at in rounds if last else itertools.islice(rounds, _ON_THE_WAY):
                 tell("solving" if last else "solving with larger forces", count, float(at.look.cost))
                 count += 1
-        return corrected(*_remembered(problem, at, tell), tell)
+        return corrected(problem, at, tell)
     except KeyboardInterrupt:
         raise Interrupted("interrupted", Found.here(problem, at)) from None
-
-
-def _remembered(
-    problem: SmoothingProblem, at: SmoothingState, tell: Progress
-) -> tuple[SmoothingProblem, SmoothingState]:
-    """The same with unknown forces that have a memory, if the data ask for one and are far more likely then."""
-    seen = surveyed(problem, at)
-    asked = with_memory(problem, at, seen)
-    if asked is None:
-        return problem, at
-    longer, first = asked
-    after = first
-    for count, after in enumerate(remembering(longer, first, enough=_ENOUGH)):
-        tell("solving with forces that have a memory", count, float(after.look.cost))
-    worth = float(surveyed(longer, after).log_likelihood) - float(seen.log_likelihood)
-    return (longer, after) if after.status == Status.converged and worth > BETTER else (problem, at)
 
 
 def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> Found:
