@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 from fgmbs.arguments import file_path
@@ -17,6 +18,7 @@ from fgmbs.io.robots.urdf import read_urdf
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.mechanisms.tree.checks import remarks
 from fgmbs.mechanisms.tree.description import RobotDescription
+from fgmbs.mechanisms.tree.locked import with_locked
 from fgmbs.mechanisms.tree.robot import Robot, robot
 
 _YAML = (".yaml", ".yml", ".json")
@@ -28,6 +30,7 @@ def load(
     path: str | os.PathLike[str],
     *,
     floating: bool = False,
+    locked: Mapping[str, float] | None = None,
     closures: str | os.PathLike[str] | None = None,
     model: str | None = None,
 ) -> PlanarMechanism | Robot:
@@ -38,6 +41,7 @@ def load(
     Args:
         path: The file: .yaml, .urdf, .sdf, .world, or .xml of MuJoCo.
         floating: Whether the root of a robot floats; it is held to the ground otherwise.
+        locked: Joints of a robot that are held, with their coordinates [rad, m].
         closures: A file of joints that close loops; by default NAME_closure.yaml (or .json) beside the file NAME, if
             it is there.
         model: Which model of an SDF file, where there are several.
@@ -54,8 +58,8 @@ def load(
         raise ArgumentError(f"model: expected no name of a model, because {path} is no SDF file; found {model!r}")
     if suffix not in _ROBOTS:
         if suffix in _YAML and is_table(locate(text := read_text(path, "a mechanism file")).data):
-            return _made(parse_table(text, str(path)), file, floating, closures)
-        for argument, given in (("floating", floating), ("closures", closures)):
+            return _made(parse_table(text, str(path)), file, floating, locked, closures)
+        for argument, given in (("floating", floating), ("locked", locked), ("closures", closures)):
             if given:
                 raise ArgumentError(f"{argument}: expected none, because {path} is no file of a robot; found {given!r}")
         return load_planar(path)
@@ -66,10 +70,16 @@ def load(
             description = read_mjcf(path)
         case _:
             description = read_sdf(path, model=model, floating=floating)
-    return _made(description, file, floating, closures)
+    return _made(description, file, floating, locked, closures)
 
 
-def _made(description: RobotDescription, file: Path, floating: bool, closures: str | os.PathLike[str] | None) -> Robot:
+def _made(
+    description: RobotDescription,
+    file: Path,
+    floating: bool,
+    locked: Mapping[str, float] | None,
+    closures: str | os.PathLike[str] | None,
+) -> Robot:
     if floating:
         description = dataclasses.replace(description, floating=True)
     if closures is None:
@@ -77,6 +87,8 @@ def _made(description: RobotDescription, file: Path, floating: bool, closures: s
         closures = next((one for one in beside if one.is_file()), None)
     if closures is not None:
         description = with_closures(description, closures)
+    if locked is not None:
+        description = with_locked(description, locked)
     made = robot(description)
     for text in remarks(description):
         warnings.warn(f"{file}: {text}", stacklevel=3)

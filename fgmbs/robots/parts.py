@@ -141,6 +141,7 @@ def joint(
     unknown = sorted(set(details) - set(_DETAILS))
     if unknown:
         raise ArgumentError(f"joint '{name}': expected details of ({', '.join(_DETAILS)}); found {', '.join(unknown)}")
+    details = {key: _detail(f"joint '{name}': {key}", key, value) for key, value in details.items()}
     try:
         along, _ = unit_axis(_vector(f"joint '{name}': axis", axis), f"joint '{name}': axis")
     except DescriptionError as error:
@@ -202,6 +203,15 @@ _DETAILS = (
 
 def _pose(what: str, xyz: Numbers, rpy: Numbers) -> Pose:
     return from_rpy(_vector(f"{what}: xyz", xyz), _vector(f"{what}: rpy", rpy))
+
+
+def _detail(argument: str, key: str, value: object) -> float | bool:
+    """A number, which may be infinite; of `actuated` a boolean."""
+    if key == "actuated":
+        of_type(argument, value, bool, "True or False")
+        return value
+    of_type(argument, value, (int, float, np.number), "a number")
+    return float(value)
 
 
 def _vector(argument: str, given: Numbers) -> Vector:

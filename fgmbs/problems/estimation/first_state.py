@@ -22,7 +22,7 @@ CANDIDATES = 8
 """Starts that are compared."""
 _CORRECTIONS, _DAMPING = 60, 1e-3
 """Newton steps that lead a guess onto the constraints, at most, and the first damping of them."""
-_FIRST_STEPS, _LONGER = 50, 4
+FIRST_STEPS, _LONGER = 50, 4
 """Steps that are to decide where the motion began, and how many times more where they do not."""
 DECIDED = 20.0
 """Difference of costs that decides: the likelihoods differ by its exponential."""
@@ -31,7 +31,9 @@ _POSINGS = 25
 SAME = 1e-2
 """Distance, relative to the coordinates, below which two starts have led to the same motion …"""
 _ALIKE = 1e-6
-"""… and difference of costs, relative to them, below which motions that differ by whole turns are the same."""
+"""Difference of costs, and distance of poses, relative to them, that is none."""
+_TURNED = 1.0
+"""Difference of the costs of motions that differ by whole turns that is none: a filter is not more exact."""
 
 
 def candidate_poses(
@@ -157,6 +159,7 @@ def best_start(
     starts: Float[Array, "candidates nx"],
     tried: Bool[Array, " candidates"],
     given: Bool[Array, ""],
+    through: Bool[Array, ""],
     steps: Int[Array, ""],
 ) -> tuple[Starts, PyTree]:
     """The candidate from which the first samples cost least, and what following it through all steps gave.
@@ -174,6 +177,7 @@ def best_start(
         starts: The candidates.
         tried: Which of them are compared.
         given: The first of them was given.
+        through: The best one is followed; otherwise what following gave stays blank.
         steps: Steps there are.
     """
     candidates = starts.shape[0]
@@ -183,7 +187,7 @@ def best_start(
         posings=jnp.where(several, _POSINGS, 0),
         moved=jnp.asarray(False),
         starts=starts,
-        count=jnp.minimum(_FIRST_STEPS, steps),
+        count=jnp.minimum(FIRST_STEPS, steps),
         running=tried,
         costs=jnp.full(candidates, jnp.inf, float),
         ends=jnp.zeros((candidates, mechanism.n)),
@@ -198,7 +202,7 @@ def best_start(
         one = jnp.where(last, search.best, search.next)
         posed = search.posings == 0
         stage = jnp.where(last, Stage.chosen, jnp.where(posed, Stage.searching, Stage.posing))
-        count = jnp.where(last, steps, jnp.where(posed, search.count, 1))
+        count = jnp.where(last, jnp.where(through, steps, 0), jnp.where(posed, search.count, 1))
         cost, first, end, followed = follow(search.starts[one], count, stage)
         cost = jnp.where(jnp.all(jnp.isfinite(end)), cost, jnp.inf)
         before = search.starts[one]
@@ -213,14 +217,14 @@ def best_start(
             done=last,
         )
         behind = search.running & (jnp.arange(candidates) > one)
-        through = ~last & ~jnp.any(behind)
+        round_over = ~last & ~jnp.any(behind)
         search = search._replace(
             next=jnp.where(last, candidates, jnp.argmax(behind)),
-            posings=jnp.where(through & ~posed, jnp.where(search.moved, search.posings - 1, 0), search.posings),
-            moved=search.moved & ~through,
+            posings=jnp.where(round_over & ~posed, jnp.where(search.moved, search.posings - 1, 0), search.posings),
+            moved=search.moved & ~round_over,
         )
         decided = _decided(mechanism, search, given, steps, posed)
-        decide = through & (search.posings == 0)
+        decide = round_over & (search.posings == 0)
         return jax.tree.map(lambda new, old: jnp.where(decide, new, old), decided, search)
 
     found = jax.lax.while_loop(lambda search: ~search.done, advance, begun)
@@ -246,7 +250,7 @@ def _decided(
         kept, tried = found
         one, ends = order[place], search.ends
         turned = distances(mechanism, ends[one], ends, turns=False) <= SAME
-        turned &= followed & (jnp.abs(tried - tried[one]) <= alike)
+        turned &= followed & (jnp.abs(tried - tried[one]) <= _TURNED)
         near = (distances(mechanism, ends[one], ends) <= SAME) | turned
         own = jnp.isfinite(tried[one]) & ~jnp.any(near & kept)
         least = jnp.min(jnp.where(near, tried, jnp.inf))

@@ -123,19 +123,21 @@ def _candidates(mechanism: AbstractMechanism, resting: int, first: Array | None 
     Args:
         mechanism: The mechanism.
         resting: How many velocities and forces a start has.
-        first: The first of them (q, dq, u); at rest as drawn by default.
+        first: The first of them (q, dq, u), which was followed already; at rest as drawn by default.
     """
     poses, tried = candidate_poses(mechanism, None if first is None else first[: mechanism.n])
     starts = jnp.pad(poses, ((0, 0), (0, resting)))
     if first is not None:
         starts = starts.at[0].set(first)
-    return dict(starts=starts, tried=tried, given=jnp.asarray(first is not None))
+    through = jnp.asarray(first is None)
+    return dict(starts=starts, tried=tried, given=~through, through=through)
 
 
 def _only(first: Array) -> dict[str, Array]:
     """A start that was given, in room for others."""
     tried = jnp.arange(CANDIDATES) == 0
-    return dict(starts=jnp.broadcast_to(first, (CANDIDATES, first.size)), tried=tried, given=jnp.asarray(True))
+    starts = jnp.broadcast_to(first, (CANDIDATES, first.size))
+    return dict(starts=starts, tried=tried, given=jnp.asarray(True), through=jnp.asarray(True))
 
 
 def with_others(problem: SmoothingProblem, starts: Starts) -> SmoothingProblem:

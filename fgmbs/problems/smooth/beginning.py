@@ -10,7 +10,7 @@ from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.compiled.program import program
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.problems.estimation.arguments import nominal_delays
-from fgmbs.problems.estimation.first_state import Stage, Starts, best_start
+from fgmbs.problems.estimation.first_state import FIRST_STEPS, Stage, Starts, best_start
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
 from fgmbs.problems.estimation.noise_sizes import SizeSearch
 from fgmbs.problems.smooth.first_guess import follow
@@ -121,14 +121,20 @@ def _followed_best(
         Stage.chosen: model.free.sigma,
     }
     calibrations = jnp.stack([known[stage] for stage in Stage])
+    # One sample does not tell how fast a motion is: it need not go farther than it can in the steps that decide.
+    slow = FIRST_STEPS * model.dt / jnp.max(model.mechanism.reach)
+    first, dof = data.prior_weights[0], model.chart.dof
+    posing = first.at[dof : 2 * dof].max(slow)
 
     def follow_from(x, count, stage):
-        seen = follow(model, x, calibrations[stage], data, count)
+        weights = data.prior_weights.at[0].set(jnp.where(stage == Stage.posing, posing, first))
+        seen = follow(model, x, calibrations[stage], data._replace(prior_weights=weights), count)
         end = seen.steps[count - 1][: model.mechanism.n]
         return seen.cost[count - 1], seen.steps[0], end, (seen.steps, seen.theta)
 
     blank = jnp.zeros((data.times.shape[0], model.step_size)), jnp.zeros_like(model.free.value)
-    return best_start(model.mechanism, follow_from, blank, starts, recording.tried, recording.given, recording.count)
+    which = recording.tried, recording.given, recording.through, recording.count
+    return best_start(model.mechanism, follow_from, blank, starts, *which)
 
 
 def at_first(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array) -> SmoothingState:

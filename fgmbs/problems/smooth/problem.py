@@ -40,7 +40,9 @@ class RecordingData(NamedTuple):
     tried: Bool[Array, " candidates"]
     """… those of them that are compared, or the only one …"""
     given: Bool[Array, ""]
-    """… and whether the first of them was given."""
+    """… whether the first of them was given …"""
+    through: Bool[Array, ""]
+    """… and whether the best is followed through all steps, not only found."""
     start_sigma: Float[Array, " local"]
     """Standard deviations of the local coordinates of the first step."""
 

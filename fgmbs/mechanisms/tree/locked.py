@@ -1,0 +1,52 @@
+"""Robots some of whose joints are held where they are."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from fgmbs.arguments import by_name, finite_number, nearest
+from fgmbs.errors import ArgumentError
+from fgmbs.mechanisms.tree.checks import SCALAR
+from fgmbs.mechanisms.tree.description import Joint, RobotDescription
+from fgmbs.mechanisms.tree.poses import compose, pose_of
+
+
+def with_locked(description: RobotDescription, locked: Mapping[str, Any]) -> RobotDescription:
+    """The description with joints fixed where their coordinates are these [rad, m], and those that follow them.
+
+    Raises:
+        ArgumentError: There is no such joint, it follows another or has no single coordinate, or the number is not
+            finite or beyond the limits of the joint.
+    """
+    by_name("locked", locked)
+    joints = {joint.name: joint for joint in description.joints}
+    held = {name: _checked(name, value, joints) for name, value in locked.items()}
+    for joint in description.joints:
+        if joint.mimic is not None and joint.mimic.joint in held:
+            held[joint.name] = joint.mimic.multiplier * held[joint.mimic.joint] + joint.mimic.offset
+    fixed = tuple(_fixed(j, held[j.name]) if j.name in held else j for j in description.joints)
+    return dataclasses.replace(description, joints=fixed)
+
+
+def _checked(name: str, value: object, joints: Mapping[str, Joint]) -> float:
+    argument = f"locked[{name!r}]"
+    if name not in joints:
+        raise ArgumentError(f"locked: there is no joint {name!r}{nearest(name, joints, 'joints')}")
+    joint, number = joints[name], finite_number(value, argument)
+    if joint.mimic is not None:
+        raise ArgumentError(f"{argument}: expected a joint of its own; found one that follows {joint.mimic.joint!r}")
+    if joint.kind not in SCALAR:
+        raise ArgumentError(f"{argument}: expected a joint of one coordinate; found one of kind {joint.kind!r}")
+    if not joint.lower <= number <= joint.upper:
+        raise ArgumentError(f"{argument}: expected a number from {joint.lower:g} to {joint.upper:g}; found {number:g}")
+    return number
+
+
+def _fixed(joint: Joint, q: float) -> Joint:
+    axis = np.asarray(joint.axis, float) / np.linalg.norm(joint.axis)
+    turn, advance = {"prismatic": (0.0, q), "screw": (q, joint.pitch * q)}.get(joint.kind, (q, 0.0))
+    moved = pose_of(Rotation.from_rotvec(turn * axis).as_matrix(), advance * axis)
+    return Joint(joint.name, "fixed", joint.parent, joint.child, compose(joint.pose, moved))
