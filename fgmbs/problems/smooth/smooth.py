@@ -179,7 +179,8 @@ def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = mat
     """The solution after every round.
 
     Where it does not converge, or ends far from what was read, it is looked for again from where larger unknown forces
-    lead, which become smaller step by step, and from the motion that the mechanism makes by itself.
+    lead, which become smaller step by step, from what sensors of positions and speeds say alone, and from the motion
+    that the mechanism makes by itself.
 
     Args:
         problem: The problem.
@@ -190,7 +191,11 @@ def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = mat
     for at in to_the_end(problem, first, worth=worth):
         yield at
     read = sum(int(np.isfinite(channel.values).sum()) for channel in problem.recording.channels)
-    for guess in (_led_by_larger_forces, _by_itself):
+    of_accelerations = [sensor.order > 1 for sensor in problem.sensors]
+    guesses = (_led_by_larger_forces, _by_itself)
+    if any(of_accelerations) and not all(of_accelerations):
+        guesses = (_without_accelerations, *guesses)
+    for guess in guesses:
         if bool(at.status == Status.converged) and float(at.look.cost) < _POOR * read:
             return
         *_, again = to_the_end(problem, begun_at(problem, guess(problem)), worth=worth)
@@ -210,8 +215,21 @@ def _led_by_larger_forces(problem: SmoothingProblem) -> SmoothingState:
     return near
 
 
+def _without_accelerations(problem: SmoothingProblem) -> SmoothingState:
+    """Centripetal accelerations have no slope at rest: a filter that begins there explains them by another pose."""
+    return _blind(problem, [sensor.order > 1 for sensor in problem.sensors])
+
+
 def _by_itself(problem: SmoothingProblem) -> SmoothingState:
-    channels = tuple(part._replace(values=jnp.full_like(part.values, jnp.nan)) for part in problem.recording.channels)
+    return _blind(problem, [True] * len(problem.sensors))
+
+
+def _blind(problem: SmoothingProblem, unread: Sequence[bool]) -> SmoothingState:
+    """The first guess without the samples of some sensors."""
+    parts = zip(problem.recording.channels, unread, strict=True)
+    channels = tuple(
+        part._replace(values=jnp.full_like(part.values, jnp.nan)) if dropped else part for part, dropped in parts
+    )
     return begun(problem.of(problem.recording._replace(channels=channels)))
 
 

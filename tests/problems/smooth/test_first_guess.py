@@ -13,7 +13,7 @@ from fgmbs.losses import Huber
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.smooth.beginning import begun, modelled
 from fgmbs.problems.smooth.first_guess import follow
-from fgmbs.sensors import Encoder, Position
+from fgmbs.sensors import Accelerometer, Encoder, Position
 
 DT, STEPS, POWER, SIGMA = 0.02, 121, 0.3, 0.02
 START, BEGUN, BIAS, GAIN = (1.2, 1.0), (0.3, 0.5), 0.1, 0.4
@@ -108,3 +108,13 @@ def test_a_start_far_from_the_drawing_is_found(filmed, theta, phi):
     assert np.abs(off[10:]).max() < 0.02  # by then the speeds are found
     assert found.x.globals[jnp.asarray([2, 6])] == pytest.approx(6450.0, abs=70.0)
     assert int(np.isfinite(found.starts.behind).sum()) < 8  # whole turns of both arms are one motion
+
+
+def test_centripetal_accelerations_do_not_hide_a_speed(configs):
+    """At rest they have no slope: another pose would explain them, 200 standard deviations from the encoder."""
+    fourbar = fgmbs.load(configs / "mechanisms" / "fourbar_crank_angle.yaml")
+    motion = fgmbs.simulate(fourbar, 0.2, 2e-3, start={}, start_velocities={"theta": 8.0})
+    sensors = (Encoder("crank", of="theta", sigma=1e-2), Accelerometer("acc", body="coupler", sigma=0.2))
+    read = fgmbs.readings(fourbar, motion, sensors, seed=0)
+    found = fgmbs.smooth(fourbar, read, sensors, [Disturbance(1e-3)], start={})
+    assert np.max(np.abs(found.q - motion.q)) < 1e-2
