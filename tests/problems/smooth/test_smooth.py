@@ -15,6 +15,7 @@ from fgmbs.problems.estimation import posterior
 from fgmbs.problems.estimation import window as windows
 from fgmbs.problems.estimation.arguments import Start, nominal_delays
 from fgmbs.problems.smooth import rounds as smoothing
+from fgmbs.problems.smooth.beginning import modelled
 from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
 from fgmbs.unknowns import Unknown
 
@@ -178,7 +179,7 @@ def dense(fourbar, recording):
     """(model, data, start, [(x, its standard deviations, local covariance)]) of windows of 4 steps."""
     problem = fgmbs.prepare_smooth(fourbar, recording, SENSORS, POWER, dt=DT, start={"x_P1": 1.0})
     x = problem.recording.starts[0]
-    model, data = smoothing.modelled(problem, nominal_delays(SENSORS), x)
+    model, data = modelled(problem, nominal_delays(SENSORS), x)
     begin, found = Start(x, problem.recording.start_sigma), []
     for k, (x, cov) in enumerate(dense_windows(model, data, begin.x, begin.sigma, 4, 12)):
         E = model.chart.tangent(fourbar.evaluated(), x, k * DT)
