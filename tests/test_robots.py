@@ -98,3 +98,10 @@ def test_what_is_no_part(make, text):
 def test_a_joint_on_a_link_that_is_not_there():
     with pytest.raises(DescriptionError, match="lag"):
         robots.robot(robots.link("leg"), robots.revolute("j", "world", "lag", (0, 0, 1)))
+
+
+def test_a_file_of_closures_belongs_to_the_format_that_has_none(data_dir):
+    """MJCF says itself where its loop is closed; the file of the URDF beside it is not read twice."""
+    loops = data_dir / "robots" / "loops"
+    theirs, ours = (fgmbs.load(loops / f"five_bar.{suffix}") for suffix in ("xml", "urdf"))
+    assert len(theirs.description.closures) == len(ours.description.closures) == 1

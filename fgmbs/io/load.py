@@ -23,6 +23,8 @@ from fgmbs.mechanisms.tree.robot import Robot, robot
 
 _YAML = (".yaml", ".yml", ".json")
 _ROBOTS = (".urdf", ".sdf", ".world", ".xml")
+_WITH_LOOPS = (".sdf", ".world", ".xml")
+"""Formats that say themselves where a loop is closed."""
 _BESIDE = tuple(f"_closure{suffix}" for suffix in _YAML)
 
 
@@ -42,8 +44,8 @@ def load(
         path: The file: .yaml, .urdf, .sdf, .world, or .xml of MuJoCo.
         floating: Whether the root of a robot floats; it is held to the ground otherwise.
         locked: Joints of a robot that are held, with their coordinates [rad, m].
-        closures: A file of joints that close loops; by default NAME_closure.yaml (or .json) beside the file NAME, if
-            it is there.
+        closures: A file of joints that close loops; by default NAME_closure.yaml (or .json) beside the URDF file or
+            table NAME, if it is there.
         model: Which model of an SDF file, where there are several.
 
     Raises:
@@ -82,7 +84,7 @@ def _made(
 ) -> Robot:
     if floating:
         description = dataclasses.replace(description, floating=True)
-    if closures is None:
+    if closures is None and file.suffix.lower() not in _WITH_LOOPS:
         beside = (file.with_name(file.stem + ending) for ending in _BESIDE)
         closures = next((one for one in beside if one.is_file()), None)
     if closures is not None:

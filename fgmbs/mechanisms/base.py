@@ -1,7 +1,7 @@
 """What every family of mechanisms answers."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import equinox as eqx
 import jax
@@ -249,6 +249,11 @@ class AbstractMechanism(eqx.Module):
     def parameter_name(self, path: Path) -> str:
         """Name of the physical parameter that is the leaf at a path."""
         return jax.tree_util.keystr(path, simple=True, separator=".")
+
+    def with_own_leaves(self, names: Iterable[str]) -> "AbstractMechanism":
+        """The same mechanism with these parameters as leaves by themselves, as they are wherever a family has single
+        numbers; a name of no parameter is passed over."""
+        return self
 
     def margins(self) -> dict[str, Scalar]:
         """What its parameters must leave, zero or more, to be those of something that can be made, by the name of the

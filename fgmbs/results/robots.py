@@ -6,6 +6,7 @@ from scipy.spatial.transform import Rotation
 
 from fgmbs.io.robots.stored import of_json
 from fgmbs.mechanisms.tree.robot import Robot, robot
+from fgmbs.mechanisms.tree.single import put, with_laws
 
 
 def quaternions(R: np.ndarray) -> np.ndarray:
@@ -27,5 +28,7 @@ def robot_of(text: str, values: np.ndarray) -> Robot:
     found = {
         key: numbers[places[k] : places[k + 1]].reshape(leaf.shape) for k, (key, leaf) in enumerate(leaves.items())
     }
-    parameters = type(drawn.parameters)(**(vars(drawn.parameters) | found))
-    return Robot(drawn.topology, drawn.origin, parameters, drawn.home)
+    arrays = {key: found.pop(key) for key in vars(drawn.parameters) if key in found}
+    topology = with_laws(drawn.topology, found)
+    parameters = put(topology, type(drawn.parameters)(**(vars(drawn.parameters) | arrays)), found)
+    return Robot(topology, drawn.origin, parameters, drawn.home)

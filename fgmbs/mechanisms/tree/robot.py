@@ -1,6 +1,6 @@
 """Robots: trees of bodies in the coordinates of their joints, loops closed by constraints."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import equinox as eqx
 import jax
@@ -10,8 +10,8 @@ from jaxtyping import Array, Float
 from scipy.spatial.transform import Rotation
 
 from fgmbs.algebra.kkt import solve_kkt
-from fgmbs.arguments import nearest
-from fgmbs.compiled.tracing import computed_now
+from fgmbs.arguments import Numbers, by_name, nearest
+from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.tree import coordinates
@@ -20,9 +20,10 @@ from fgmbs.mechanisms.tree.description import RobotDescription
 from fgmbs.mechanisms.tree.kernels import closures, compiled, motion
 from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers, TreeParameters
 from fgmbs.mechanisms.tree.kernels.vectors import times
+from fgmbs.mechanisms.tree.single import places, put, refuse_impossible, taken, with_laws
 from fgmbs.mechanisms.tree.topology import Merged, TreeTopology, merged
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
-from fgmbs.unknowns import Path, known
+from fgmbs.unknowns import Path, Unknown, is_unknown, known, number
 
 FRICTION_WIDTH = 0.01
 """Speed within which dry friction turns its sign, where nothing else is said [rad/s, m/s]."""
@@ -58,6 +59,8 @@ class Robot(AbstractMechanism):
     """The reference configuration; no parameter."""
     numbers: TreeNumbers | None = None
     """Derived numbers; None before `evaluated`."""
+    single: dict[str, Array | Unknown] = eqx.field(default_factory=dict)
+    """Numbers that stand by themselves, by name; they count, and not what is in their places in `parameters`."""
 
     @property
     def description(self) -> RobotDescription:
@@ -80,18 +83,20 @@ class Robot(AbstractMechanism):
         return np.array([found.get(name, np.inf if key != "lower" else -np.inf) for name in self.topology.joints])
 
     def evaluated(self) -> "Robot":
-        parameters = known(self.parameters)
-        return Robot(self.topology, self.origin, parameters, self.home, compiled.numbers(self.topology, parameters))
+        parameters, single = known((self.parameters, self.single))
+        return Robot(self.topology, self.origin, parameters, self.home, self._derived, single)
 
     def bare(self) -> "Robot":
-        return Robot(self.topology, self.origin, self.parameters, self.home)
+        return Robot(self.topology, self.origin, self.parameters, self.home, None, self.single)
+
+    @property
+    def _derived(self) -> TreeNumbers:
+        return compiled.numbers(self.topology, *known((self.parameters, self.single)))
 
     @property
     def of(self) -> tuple[TreeTopology, TreeNumbers]:
         """(topology, derived numbers)."""
-        if self.numbers is not None:
-            return self.topology, self.numbers
-        return self.topology, compiled.numbers(self.topology, known(self.parameters))
+        return self.topology, self._derived if self.numbers is None else self.numbers
 
     @property
     def described(self) -> "Robot":
@@ -194,20 +199,53 @@ class Robot(AbstractMechanism):
         return self._length ** jnp.asarray(powers, float)
 
     def physical_parameters(self) -> dict[str, Array]:
-        return {key: value for key, value in vars(known(self.parameters)).items() if value.size}
+        """Single numbers by name, and the arrays that have others; see `fgmbs.mechanisms.tree.single`."""
+        numbers, single = known((self.parameters, self.single))
+        whole = vars(put(self.topology, numbers, single))
+        names = places(self.topology)
+        covered = {place.array for place in names.values()}
+        host = whole if is_traced(whole) else jax.tree.map(np.asarray, whole)
+        found = {name: host[place.array][..., *place.index] for name, place in names.items()}
+        arrays = {key: value for key, value in host.items() if key not in covered and value.size}
+        return {name: jnp.asarray(value) for name, value in (found | arrays).items()}
 
-    def with_parameters(self, values: Mapping[str, object]) -> "Robot":
-        """The robot itself.
+    def with_parameters(self, values: Mapping[str, Numbers | Unknown]) -> "Robot":
+        """The robot with other values of some single numbers, a differentiable function of them; any may be `Unknown`.
+
+        Names are LINK.mass, LINK.center.x, LINK.inertia.xx (of links that a joint moves, with what is fixed to them),
+        JOINT.damping, .friction, .stiffness, .spring_reference, .rotor_inertia, .gear_ratio, .pitch, .position.x,
+        .rotation.x, and gravity.z.
 
         Raises:
-            ArgumentError: There are values; names of single numbers are not told yet. `equinox.tree_at` changes arrays.
+            ArgumentError: A name that is none of these, a value that is not one number, or a negative mass, friction,
+                stiffness or rotor inertia.
         """
-        if values:
-            raise ArgumentError("parameters: expected none, because those of a robot stand in its file")
-        return self
+        by_name("values", values, "numbers by name, as in {'link1.mass': 1.0}")
+        names = places(self.topology)
+        changed = {name: number(f"values[{name!r}]", value) for name, value in values.items()}
+        for name, value in known(changed).items():
+            if name not in names:
+                raise ArgumentError(
+                    f"values: expected names of parameters; found {name!r}{nearest(name, names, 'parameters')}"
+                )
+            refuse_impossible(name, value)
+        settled = {name: value for name, value in changed.items() if not is_unknown(value)}
+        single = {name: value for name, value in self.single.items() if name not in settled}
+        single |= {name: value for name, value in changed.items() if is_unknown(value)}
+        topology = with_laws(self.topology, changed)
+        parameters = put(topology, self.parameters, settled) if settled else self.parameters
+        return Robot(topology, self.origin, parameters, self.home, None, single)
+
+    def with_own_leaves(self, names: Iterable[str]) -> "Robot":
+        known_names, single = places(self.topology), dict(self.single)
+        for name in names:
+            if name in known_names and name not in single:
+                single[name] = taken(self.topology, self.parameters, name)
+        topology = with_laws(self.topology, {name: Unknown() for name in single})
+        return Robot(topology, self.origin, self.parameters, self.home, None, single)
 
     def parameter_name(self, path: Path) -> str:
-        return path[-1].name
+        return path[-1].key if path[0].name == "single" else path[-1].name
 
     def margins(self) -> dict[str, Scalar]:
         """By LINK.inertia: the least of what half the trace of its inertia leaves over its principal moments, all

@@ -28,7 +28,7 @@ _LEAST = 1e-4
 """… down to this part of their first value."""
 _SIZES = frozenset({"sigma", "power", "density", "rate"})
 """The same of sizes of noise, whose logarithm is looked for."""
-_NOT_NEGATIVE = frozenset({"damping", "coulomb", "stribeck", "quadratic", "rotor_inertia", "back_emf"})
+_NOT_NEGATIVE = frozenset({"damping", "coulomb", "friction", "stribeck", "quadratic", "rotor_inertia", "back_emf"})
 _ALL_FORMS = "True, a first value, a pair of bounds, or an Unknown"
 
 
@@ -53,12 +53,13 @@ def freed_by_name(parts: Parts, free: FreeNumbers) -> Parts:
     if isinstance(free, str) or not hasattr(free, "keys"):
         of_type("free", free, (list, tuple, set, frozenset), f"names, or {_ALL_FORMS} by name")
         free = dict.fromkeys(free, True)
+    parts = parts._replace(mechanism=parts.mechanism.with_own_leaves(free))
     names = numbers_of(parts)
     changes: dict[tuple[str, Any], Unknown] = {}
     for name, wanted in free.items():
         of_type("a name in free", name, str, "a text")
         if name not in names:
-            advice = nearest(name, names, "numbers that may be free")
+            advice = nearest(name, {**parts.mechanism.physical_parameters(), **names}, "numbers that may be free")
             raise ArgumentError(f"free: there is no number {name!r}{advice}")
         place = names[name]
         changes[place.owner, place.key] = _unknown(name, place, wanted)

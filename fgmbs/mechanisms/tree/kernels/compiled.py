@@ -4,12 +4,17 @@ seconds."""
 from fgmbs.compiled.program import program
 from fgmbs.mechanisms.tree.kernels import inverse, motion, rules
 from fgmbs.mechanisms.tree.kernels.numbers import tree_numbers
+from fgmbs.mechanisms.tree.single import put
 
-numbers = program(tree_numbers)
 placed = program(motion.placed)
 mass_matrix = program(inverse.mass_matrix)
 jacobians = program(inverse.jacobians)
 forward_jacobians = program(rules.forward_jacobians)
+
+
+@program
+def numbers(topology, parameters, single):
+    return tree_numbers(topology, put(topology, parameters, single))
 
 
 @program
