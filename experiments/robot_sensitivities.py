@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 
 import fgmbs
 from fgmbs import results
-from fgmbs.mechanisms.tree import lagrangian_recursion as recursion
+from fgmbs.mechanisms.tree.lagrangian import recursion
 
 TIMES = np.linspace(0.0, 3.0, 301)
 ENTRIES = ((20, "q", 5), (30, "dq", 25), (42, "ddq", 22), (18, "q", 14), (18, "dq", 14), (18, "ddq", 14))

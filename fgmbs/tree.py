@@ -6,13 +6,13 @@ Velocities of floating bodies are [ω; v] seen from the body; derivatives by q a
 (right tangents). Forces of joints (friction, springs, rotor inertia) are part of the dynamics.
 """
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.arguments import Numbers, nearest, of_type
 from fgmbs.errors import ArgumentError
+from fgmbs.mechanisms.tree.base_parameters import BaseParameters, base_parameters_of
 from fgmbs.mechanisms.tree.kernels import closures, compiled, inverse, motion
 from fgmbs.mechanisms.tree.kernels.inverse import Jacobians
 from fgmbs.mechanisms.tree.kernels.motion import Moving
@@ -131,34 +131,17 @@ def regressor(robot: Robot, q: Numbers, dq: Numbers, ddq: Numbers) -> Float[Arra
     π = (m, m c, inertia xx, yy, zz, xy, xz, yz about the origin of the body), seen from it.
     """
     topology, numbers, q, dq, ddq, _ = _given(robot, q, dq, ddq)
-    at = motion.placed(topology, numbers, q, relative=True)
-    S = motion.columns(topology, numbers, at)
-    rates, accelerations = (motion.column_rates(topology, numbers, x) for x in (dq, ddq))
-    V = motion.twists(topology, S, rates)
-    dV = motion.twist_rates(topology, S, V, rates, accelerations)
-    # Of the bodies' origins, seen from the bodies.
-    w, dw = (inverse.transposed_times(at.R, x) for x in (V.w, dV.w))
-    a = dV.v + cross(dV.w, at.p) + cross(V.w, V.v + cross(V.w, at.p)) - numbers.gravity[:, None]
-    a = inverse.transposed_times(at.R, a)
+    return compiled.regressor(topology, numbers, q, dq, ddq)
 
-    def wrench(w, dw, a):
-        """(6, 10): of one body about its origin."""
 
-        def of(pi):
-            mc, (xx, yy, zz, xy, xz, yz) = pi[1:4], pi[4:]
-            J = jnp.stack([jnp.stack([xx, xy, xz]), jnp.stack([xy, yy, yz]), jnp.stack([xz, yz, zz])])
-            n = J @ dw + jnp.cross(w, J @ w) + jnp.cross(mc, a)
-            return jnp.concatenate([n, pi[0] * a + jnp.cross(dw, mc) + jnp.cross(w, jnp.cross(w, mc))])
+def base_parameters(robot: Robot) -> BaseParameters:
+    """The combinations of inertial numbers that the torques of any motion depend on, by numerical rank.
 
-        return jax.jacfwd(of)(jnp.zeros(10, q.dtype))
-
-    wrenches = jax.vmap(wrench, -1)(w, dw, a)  # bodies, 6, 10
-    R, p = jnp.moveaxis(at.R, -1, 0), at.p.T
-    f = jnp.einsum("bij,bjk->bik", R, wrenches[:, 3:])
-    n = jnp.einsum("bij,bjk->bik", R, wrenches[:, :3]) + jnp.cross(p[:, :, None], f, axis=1)
-    by_column = jnp.einsum("ic,bik->cbk", jnp.concatenate([S.w, S.v]), jnp.concatenate([n, f], axis=1))
-    by_column = by_column * topology.supports[:, :, None]
-    return jnp.moveaxis(motion.gathered(topology, numbers, jnp.moveaxis(by_column, 0, -1)), -1, 0)
+    Raises:
+        ArgumentError: No robot.
+    """
+    of_type("robot", robot, Robot, "a robot, as fgmbs.load makes one of a URDF file")
+    return base_parameters_of(robot)
 
 
 def velocity(robot: Robot, q: Numbers, dq: Numbers, name: str) -> Moving:

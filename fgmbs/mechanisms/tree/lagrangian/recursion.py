@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.errors import ArgumentError
-from fgmbs.mechanisms.tree.branches import check_parents
+from fgmbs.mechanisms.tree.lagrangian.branches import check_parents
 from fgmbs.mechanisms.tree.robot import Robot
 
 Matrices: TypeAlias = Float[Array, "joints 4 4"]

@@ -9,8 +9,8 @@ import pytest
 
 import fgmbs
 from fgmbs.errors import ArgumentError, DescriptionError
-from fgmbs.mechanisms.tree.branches import Branches, branches_of, joint_parents_of
-from fgmbs.mechanisms.tree.lagrangian_recursion import (
+from fgmbs.mechanisms.tree.lagrangian.branches import Branches, branches_of, joint_parents_of
+from fgmbs.mechanisms.tree.lagrangian.recursion import (
     Loads,
     inverse_dynamics,
     inverse_dynamics_jacobians,
