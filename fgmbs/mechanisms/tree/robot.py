@@ -260,10 +260,18 @@ class Robot(AbstractMechanism):
         return self.of[1].gravity
 
     def constraints(self, q: Coordinates, t: Scalar) -> Constraints:
+        return compiled.closure_rows(*self.of, q) if self.topology.closures else jnp.zeros(0, q.dtype)
+
+    def constraint_jacobian(self, q: Coordinates, t: Scalar) -> Float[Array, "m nv"]:
         if not self.topology.closures:
-            return jnp.zeros(0, q.dtype)
-        topology, numbers = self.of
-        return closures.rows(topology, numbers, compiled.placed(topology, numbers, q, relative=True))
+            return jnp.zeros((0, self.nv), q.dtype)
+        return compiled.closure_jacobian(*self.of, q)
+
+    def constraint_rate(self, q: Coordinates, dq: Velocities, t: Scalar) -> Constraints:
+        return self.constraint_jacobian(q, t) @ dq
+
+    def constraint_bias(self, q: Coordinates, dq: Velocities, t: Scalar) -> Constraints:
+        return compiled.closure_bias(*self.of, q, dq) if self.topology.closures else jnp.zeros(0, q.dtype)
 
     def mass_matrix(self, q: Coordinates) -> Float[Array, "nv nv"]:
         return compiled.mass_matrix(*self.of, q)

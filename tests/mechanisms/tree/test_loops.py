@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import fgmbs
+from fgmbs import robots
+from fgmbs.mechanisms.base import AbstractMechanism
 
 LOOPS = ["five_bar", "four_bar_crank_rocker", "bennett"]
 
@@ -98,3 +100,42 @@ def test_five_bar_is_that_of_points_in_the_plane(robots):
     np.testing.assert_allclose(jacobian @ ddq, in_plane[np.array(places)], atol=1e-8)
     T, V = fgmbs.energy(robot, q, jnp.asarray(ddq))
     np.testing.assert_allclose(fgmbs.energy(linkage, linkage.reference, in_plane)[0], T, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ground", "floating"),
+    [
+        *((kind, False, False) for kind in ("revolute", "prismatic", "spherical", "fixed")),
+        *(("revolute", True, False), ("revolute", False, True), ("fixed", True, True)),
+    ],
+)
+def test_closures_have_their_derivatives_in_closed_form(kind, ground, floating):
+    """Those of the rows, by automatic differentiation, off the constraints too; a loop on the ground with the base
+    floating, too."""
+    joint = dict(xyz=(0.1, -0.2, 0.3), rpy=(0.3, 0.2, -0.5))
+    body = dict(mass=1.0, inertia=(0.1, 0.1, 0.1))
+    made = robots.robot(
+        *(robots.link(name, **body) for name in ("base", "a", "b", "c")),
+        robots.revolute("turn", "base", "a", axis=(0, 1, 1), **joint),
+        robots.screw("thread", "a", "b", axis=(1, 0, 1), pitch=0.05, **joint),
+        robots.spherical("ball", "base", "c", **joint),
+        robots.closure(
+            kind,
+            "loop",
+            *("world" if ground else "c", "b"),
+            **dict(xyz_a=(0.3, 0.1, 0.2), rpy_a=(0.1, 0.5, 0.2), xyz_b=(0.2, -0.1, 0.4), axis=(1, 2, 3)),
+        ),
+        *([robots.link("world")] if ground else []),
+        *([robots.floating("free", "world", "base")] if ground and floating else []),
+        *([robots.fixed("held", "world", "base")] if ground and not floating else []),
+        floating=floating and not ground,
+    ).evaluated()
+    rng = np.random.default_rng(0)
+    q = made.retract(made.reference, jnp.asarray(rng.normal(size=made.nv)))
+    dq = jnp.asarray(rng.normal(size=made.nv))
+    for own, expected in (
+        (made.constraint_jacobian(q, 0.0), AbstractMechanism.constraint_jacobian(made, q, 0.0)),
+        (made.constraint_rate(q, dq, 0.0), AbstractMechanism.constraint_rate(made, q, dq, 0.0)),
+        (made.constraint_bias(q, dq, 0.0), AbstractMechanism.constraint_bias(made, q, dq, 0.0)),
+    ):
+        np.testing.assert_allclose(own, expected, atol=1e-13 * max(1.0, float(jnp.max(jnp.abs(expected)))))

@@ -1,16 +1,26 @@
 """Joints that close loops, as constraints."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.mechanisms.tree.kernels.motion import Placed
+from fgmbs.mechanisms.tree.kernels.motion import (
+    Moving,
+    Placed,
+    column_rates,
+    columns,
+    gathered,
+    placed,
+    twist_rates,
+    twists,
+)
 from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers
-from fgmbs.mechanisms.tree.kernels.vectors import product, times
+from fgmbs.mechanisms.tree.kernels.vectors import cross, product, skew, times
 from fgmbs.mechanisms.tree.topology import TreeTopology
-from fgmbs.typing import Constraints
+from fgmbs.typing import Constraints, Coordinates, Velocities
 
 ROWS = {
     "revolute": ("x", "y", "z", "tilt 1", "tilt 2"),
@@ -28,25 +38,99 @@ def names(topology: TreeTopology) -> Iterator[tuple[str, bool]]:
             yield f"closure '{name}' ({row})", not row.startswith("t")
 
 
-def rows(topology: TreeTopology, numbers: TreeNumbers, at: Placed) -> Constraints:
-    """Φ of all closures; seen from the first of their two frames [m, rad]."""
-    found = [jnp.zeros(0, at.p.dtype)]
+class _Ends(NamedTuple):
+    """The two frames of a closure."""
+
+    kind: str
+    bodies: tuple[int, int]
+    R: tuple[Float[Array, "3 3"], Float[Array, "3 3"]]
+    p: tuple[Float[Array, "3"], Float[Array, "3"]]
+    axis: Float[Array, "3"]
+
+    @property
+    def turn(self) -> Float[Array, "3 3"]:
+        """The second frame, seen from the first."""
+        return self.R[0].T @ self.R[1]
+
+    def rows(
+        self, between: Float[Array, "3 *columns"], turn: Float[Array, "3 3 *columns"]
+    ) -> Float[Array, "rows *columns"]:
+        """Φ, which is linear in the way between the origins and in the turn; both seen from the first frame."""
+        across = _across(self.axis)
+        lengths = {"prismatic": jnp.tensordot(across, between, 1)}.get(self.kind, between)
+        if self.kind == "spherical":
+            return lengths
+        if self.kind == "revolute":
+            return jnp.concatenate([lengths, jnp.tensordot(across, jnp.einsum("ij...,j->i...", turn, self.axis), 1)])
+        tilt = jnp.stack([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]) / 2
+        return jnp.concatenate([lengths, tilt])
+
+
+def _ends(topology: TreeTopology, numbers: TreeNumbers, at: Placed) -> Iterator[_Ends]:
     for k, (kind, bodies) in enumerate(zip(topology.closure_kinds, topology.closure_bodies, strict=True)):
-        (R_a, p_a), (R_b, p_b) = (
+        frames = [
             on_body(at, body, numbers.closure_turn[:, :, i, k], numbers.closure_place[:, i, k])
             for i, body in enumerate(bodies)
-        )
-        between, turn = R_a.T @ (p_b - p_a), R_a.T @ R_b
+        ]
+        R, p = zip(*frames, strict=True)
         axis = numbers.closure_axis[:, k] / jnp.sqrt(jnp.sum(numbers.closure_axis[:, k] ** 2))
-        across = _across(axis)
-        skewed = jnp.stack([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]) / 2
-        found += {
-            "revolute": [between, across @ turn @ axis],
-            "prismatic": [across @ between, skewed],
-            "spherical": [between],
-            "fixed": [between, skewed],
-        }[kind]
+        yield _Ends(kind, bodies, R, p, axis)
+
+
+def are_relative(topology: TreeTopology) -> bool:
+    """Whether bodies may be placed relative to a floating one: no loop is closed on the ground."""
+    return all(body >= 0 for bodies in topology.closure_bodies for body in bodies)
+
+
+def rows(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates) -> Constraints:
+    """Φ of all closures; seen from the first of their two frames [m, rad]."""
+    at = placed(topology, numbers, q, are_relative(topology))
+    found = [end.rows(end.R[0].T @ (end.p[1] - end.p[0]), end.turn) for end in _ends(topology, numbers, at)]
+    return jnp.concatenate([jnp.zeros(0, at.p.dtype), *found])
+
+
+def jacobian(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates) -> Float[Array, "m nv"]:
+    """Φ_q, with respect to velocities, from what each column moves the two frames by."""
+    at = placed(topology, numbers, q, are_relative(topology))
+    S, found = columns(topology, numbers, at), [jnp.zeros((0, len(topology.columns)), at.p.dtype)]
+    for end in _ends(topology, numbers, at):
+        moves = [topology.supports[:, body] if body >= 0 else np.zeros(len(topology.columns)) for body in end.bodies]
+        (w_a, v_a), (w_b, v_b) = ((S.w * there, S.v * there) for there in moves)
+        p_a, p_b = (jnp.broadcast_to(p[:, None], w_a.shape) for p in end.p)
+        v = v_b + cross(w_b, p_b) - v_a - cross(w_a, p_a)
+        between = end.R[0].T @ (v - cross(w_a, p_b - p_a))
+        turn = jnp.einsum("ijk,jl->ilk", skew(end.R[0].T @ (w_b - w_a)), end.turn)
+        found.append(end.rows(between, turn))
+    return gathered(topology, numbers, jnp.concatenate(found))
+
+
+def bias(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates, dq: Velocities) -> Constraints:
+    """c with Φ_q q̈ = c: minus the second time derivative of Φ along the motion without acceleration."""
+    at = placed(topology, numbers, q, are_relative(topology))
+    S, rates = columns(topology, numbers, at), column_rates(topology, numbers, dq)
+    V = twists(topology, S, rates)
+    dV = twist_rates(topology, S, V, rates, jnp.zeros_like(rates))
+    found = [jnp.zeros(0, at.p.dtype)]
+    for end in _ends(topology, numbers, at):
+        (w_a, v_a, alpha_a, a_a), (w_b, v_b, alpha_b, a_b) = (
+            _motion(V, dV, body, p) for body, p in zip(end.bodies, end.p, strict=True)
+        )
+        r, v, w = end.p[1] - end.p[0], v_b - v_a, w_b - w_a
+        a = a_b - a_a - jnp.cross(alpha_a, r) - 2 * jnp.cross(w_a, v) + jnp.cross(w_a, jnp.cross(w_a, r))
+        alpha = alpha_b - alpha_a - jnp.cross(w_a, w)
+        spin = skew((end.R[0].T @ w)[:, None])[..., 0]
+        turn = skew((end.R[0].T @ alpha)[:, None])[..., 0] @ end.turn + spin @ spin @ end.turn
+        found.append(-end.rows(end.R[0].T @ a, turn))
     return jnp.concatenate(found)
+
+
+def _motion(V: Moving, dV: Moving, body: int, p: Float[Array, "3"]):
+    """(ω, velocity, ω̇, acceleration) of a point of a body, −1 the ground."""
+    if body < 0:
+        return (jnp.zeros(3, p.dtype),) * 4
+    w, alpha = V.w[:, body], dV.w[:, body]
+    v = V.v[:, body] + jnp.cross(w, p)
+    return w, v, alpha, dV.v[:, body] + jnp.cross(alpha, p) + jnp.cross(w, v)
 
 
 def on_body(

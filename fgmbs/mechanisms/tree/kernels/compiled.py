@@ -2,7 +2,7 @@
 seconds."""
 
 from fgmbs.compiled.program import program
-from fgmbs.mechanisms.tree.kernels import inverse, motion, rules
+from fgmbs.mechanisms.tree.kernels import closures, inverse, motion, rules
 from fgmbs.mechanisms.tree.kernels import regressor as regressors
 from fgmbs.mechanisms.tree.kernels.numbers import tree_numbers
 from fgmbs.mechanisms.tree.single import put
@@ -10,6 +10,9 @@ from fgmbs.mechanisms.tree.single import put
 placed = program(motion.placed)
 mass_matrix = program(inverse.mass_matrix)
 jacobians = program(inverse.jacobians)
+closure_rows = program(closures.rows)
+closure_jacobian = program(closures.jacobian)
+closure_bias = program(closures.bias)
 regressor = program(regressors.regressor)
 forward_jacobians = program(rules.forward_jacobians)
 
