@@ -82,23 +82,19 @@ def _begin(form: Form, numbers, x, sigma, t, commands):
 
 
 @program
-@one_kernel
 def _step(form: Form, numbers, state, sample):
+    # Two machine functions, which are compiled side by side.
+    window, weights, seen = _taken_in(form, numbers, state, sample)
+    return flat((window, weights)), _told(form, numbers, sample, seen)
+
+
+@one_kernel
+def _taken_in(form: Form, numbers, state, sample):
     model = form.model(numbers)
     nothing = jnp.zeros(model.step_size), jnp.ones(()), jnp.zeros(()), jnp.zeros(())
     shapes = eqx.filter_eval_shape(partial(_first, form), model, *nothing)
     window = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype) if hasattr(leaf, "dtype") else leaf, shapes)
-    state, parts = _advance(form, model, unflat(pattern_of(window), state), sample)
-    return flat(state), flat([parts[name] for name, _ in form.layout])
-
-
-def _first(form: Form, model: EstimationModel, x, sigma, t, commands):
-    blank = _blank(model, form.slots, t, jnp.broadcast_to(commands, (2, len(model.commands))))
-    return begin(model, form.window, x, blank), jnp.broadcast_to(1 / sigma, (model.local_size,))
-
-
-def _advance(form: Form, model: EstimationModel, state, sample):
-    window, weights = state
+    window, weights = unflat(pattern_of(window), state)
     read, commands = _cut(model, form.slots, sample)
     t, first = window.rows.times[-1] + model.dt, window.taken == 0
     newest = _blank(model, form.slots, t, commands)._replace(
@@ -106,8 +102,25 @@ def _advance(form: Form, model: EstimationModel, state, sample):
     )
     window, newest, unused = _placed(model, window, newest, read)
     window, estimate = take_in(model, window, newest)
+    covariances = model.covariances(estimate.marginals()) if form.covariances else None
+    seen = (
+        t,
+        estimate.steps,
+        estimate.globals,
+        estimate.newest_covariance(),
+        estimate.status._value,
+        unused,
+        covariances,
+    )
+    return window, weights, seen
 
-    x, cov, theta = estimate.steps[-1], estimate.newest_covariance(), estimate.globals
+
+@one_kernel
+def _told(form: Form, numbers, sample, seen):
+    model = form.model(numbers)
+    t, steps, theta, cov, status, unused, covariances = seen
+    _, commands = _cut(model, form.slots, sample)
+    x = steps[-1]
     n, nv = model.mechanism.n, model.mechanism.nv
     E = model.tangents(x, theta, t)
     cov = cov[: E.shape[1], : E.shape[1]]
@@ -123,14 +136,18 @@ def _advance(form: Form, model: EstimationModel, state, sample):
         dq_std=std[n : n + nv],
         ddq_std=_std(ddq_tangents, cov),
         forces_std=std[n + nv :],
-        steps=estimate.steps,
+        steps=steps,
         unknowns=model.free.values(theta),
-        status=estimate.status._value,
+        status=status,
         unused=unused,
+        covariances=covariances,
     )
-    if form.covariances:
-        parts["covariances"] = model.covariances(estimate.marginals())
-    return (window, weights), parts
+    return flat([parts[name] for name, _ in form.layout])
+
+
+def _first(form: Form, model: EstimationModel, x, sigma, t, commands):
+    blank = _blank(model, form.slots, t, jnp.broadcast_to(commands, (2, len(model.commands))))
+    return begin(model, form.window, x, blank), jnp.broadcast_to(1 / sigma, (model.local_size,))
 
 
 def _blank(model: EstimationModel, slots: int, t, commands) -> StepData:
