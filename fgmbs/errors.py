@@ -16,6 +16,9 @@ class DescriptionError(FgmbsError, ValueError):
         self.faults = list(faults)
         super().__init__("\n".join(self.faults))
 
+    def __reduce__(self):
+        return type(self), (self.faults,)
+
 
 class ArgumentError(FgmbsError, ValueError):
     """An argument of a public call is invalid; names the argument, the value found and what is accepted."""
@@ -36,6 +39,9 @@ class SolveError(FgmbsError, RuntimeError):
         super().__init__(message)
         self.result = result
 
+    def __reduce__(self):
+        return type(self), (str(self), self.result)
+
 
 class Interrupted(FgmbsError, KeyboardInterrupt):
     """Ctrl-C during a long run.
@@ -47,3 +53,6 @@ class Interrupted(FgmbsError, KeyboardInterrupt):
     def __init__(self, message: str, result: object):
         super().__init__(message)
         self.result = result
+
+    def __reduce__(self):
+        return type(self), (str(self), self.result)
