@@ -67,12 +67,19 @@ class Found(eqx.Module):
         return cls(problem, at, surveyed(problem, at), problem, np.full(problem.free.size, np.inf))
 
 
-def first_found(problem: SmoothingProblem, tell: Progress) -> tuple[SmoothingProblem, SmoothingState]:
+def first_found(
+    problem: SmoothingProblem, tell: Progress, *, volume: bool = False
+) -> tuple[SmoothingProblem, SmoothingState]:
     """(the problem with wide priors, a first motion and first parameters).
 
     The motion is that under forces that are large and parameters that are held: the sensors alone decide then, and a
     start however wrong does no harm. The parameters are those with which this motion needs the least forces, in which
     masses are linear.
+
+    Args:
+        problem: The problem.
+        tell: See `identify`.
+        volume: The program of `volume_slope` is compiled beside the others.
 
     Raises:
         Interrupted: Ctrl-C once the recordings were followed; `result` is what was reached.
@@ -80,7 +87,7 @@ def first_found(problem: SmoothingProblem, tell: Progress) -> tuple[SmoothingPro
     held = eqx.tree_at(lambda p: p.free.sigma, problem, jnp.minimum(problem.free.sigma, _HELD))
     loose = held.loosened(LOOSER[0])
     tell("following", 0, np.nan)
-    with compiled_ahead(lambda: lowered_rounds(loose, enough=_ENOUGH), loose):
+    with compiled_ahead(lambda: lowered_rounds(loose, enough=_ENOUGH, volume=volume), loose):
         at = jax.block_until_ready(begun(loose))
     try:
         return _first_found(problem, loose, at, tell)
@@ -113,7 +120,7 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
     Raises:
         Interrupted: Ctrl-C; `result` is what was reached.
     """
-    problem, at = first_found(problem, tell)
+    problem, at = first_found(problem, tell, volume=problem.free.size > 0)
     try:
         count = 0
         for factor in (*LOOSER, 1.0):

@@ -244,12 +244,22 @@ def tested(problem: SmoothingProblem, at: SmoothingState) -> Scores:
     return scores(model, at.x, data)
 
 
-def lowered_rounds(problem: SmoothingProblem, *, enough: float = 0.0) -> Iterator[Callable[[], Any]]:
-    """The programs that follow the first guess, in the order in which they will be needed; see `improved`."""
+def lowered_rounds(
+    problem: SmoothingProblem, *, enough: float = 0.0, volume: bool = False
+) -> Iterator[Callable[[], Any]]:
+    """The programs that follow the first guess, in the order in which they will be needed; see `improved`.
+
+    Args:
+        problem: The problem.
+        enough: As of `improved`.
+        volume: `volume_slope` will be needed, too.
+    """
     first = begun.like(problem)
     yield _improved.ahead(problem, first, enough=enough)
     after = _improved.like(problem, first, enough=enough)
     yield surveyed.ahead(problem, after)
+    if volume:
+        yield volume_slope.ahead(problem, after, after.iterations)
     yield concluded.ahead(problem, after, surveyed.like(problem, after))
 
 
