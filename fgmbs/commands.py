@@ -112,7 +112,7 @@ def _with_parameters(
     """The mechanism with what the experiment says of its parameters.
 
     Raises:
-        DescriptionError: A name that is no parameter, or invalid numbers; or parameters of a robot.
+        DescriptionError: A name that is no parameter, or invalid numbers.
     """
     if not experiment.parameters:
         return mechanism

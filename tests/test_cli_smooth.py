@@ -127,10 +127,12 @@ def test_faults_of_the_files_are_reported_before_anything_is_computed(folder, co
     assert "expected an experiment with a recording" in capsys.readouterr().err
 
 
-def test_parameters_of_a_robot_are_refused(configs, tmp_path, capsys):
+def test_a_parameter_that_a_robot_does_not_have_is_refused_at_its_place(configs, tmp_path, capsys):
     (tmp_path / "empty.csv").write_text("t,angle\n0,0\n1,0\n")
     text = "sensors: [{type: encoder, name: angle, of: elbow, sigma: 1e-3}]\nparameters: {masses: 1.0}\n"
     head = f"mechanism: {configs / 'robots' / 'scara.yaml'}\nrecording: empty.csv\nout: {tmp_path / 'out'}\n"
     (tmp_path / "run.yaml").write_text(head + text)
     assert cli.main(["smooth", str(tmp_path / "run.yaml")]) == 2
-    assert "parameters: expected none, because those of a robot stand in its file" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "run.yaml:5:22: parameters.masses: expected names of parameters; found 'masses'" in error
+    assert "shoulder.damping" in error

@@ -84,7 +84,7 @@ def _solids(description: RobotDescription, bodies: dict[str, list[int]]) -> list
 def _up(dataset: "xr.Dataset") -> np.ndarray:
     """Against gravity; z, where the mechanism does not tell, or without gravity."""
     names = dataset.parameter.values.tolist()
-    gravity = [f"gravity[{k}]" for k in range(3)]
+    gravity = [f"gravity.{x}" for x in "xyz"]
     if not set(gravity) <= set(names):
         return np.array([0.0, 0.0, 1.0])
     up = -dataset["parameters"].values[[names.index(name) for name in gravity]]
