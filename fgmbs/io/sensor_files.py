@@ -16,8 +16,10 @@ from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar.description import Path
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.sensors.kinds.accelerometer import Accelerometer
+from fgmbs.sensors.kinds.camera import Camera
 from fgmbs.sensors.kinds.distance import Distance
 from fgmbs.sensors.kinds.encoder import Encoder
+from fgmbs.sensors.kinds.force_torque import ForceTorque
 from fgmbs.sensors.kinds.gyroscope import Gyroscope
 from fgmbs.sensors.kinds.load_cell import LoadCell
 from fgmbs.sensors.kinds.position import Position
@@ -34,6 +36,8 @@ _SENSORS: dict[str, Callable[..., AbstractSensor]] = {
     "velocity": Velocity,
     "torque": Torque,
     "load_cell": LoadCell,
+    "camera": Camera,
+    "force_torque": ForceTorque,
 }
 _INPUTS: dict[str, Callable[..., AbstractInput]] = {
     "disturbance": inputs.Disturbance,
@@ -49,8 +53,9 @@ def read_sensors(path: str | os.PathLike[str]) -> tuple[tuple[AbstractSensor, ..
     """(sensors, inputs) of a YAML file.
 
     The lists `sensors` and `inputs` have entries of a `type` — encoder, gyroscope, accelerometer, position, distance,
-    velocity, torque, load_cell; disturbance, white_noise, random_walk, gauss_markov, command — and the arguments of
-    the class of this name. A calibration number `{value: 0, sigma: 0.1}` is `Unknown`; a loss is `{type: huber}`.
+    velocity, torque, load_cell, camera, force_torque; disturbance, white_noise, random_walk, gauss_markov, command —
+    and the arguments of the class of this name. A calibration number `{value: 0, sigma: 0.1}` is `Unknown`; a loss is
+    `{type: huber}`.
 
     Raises:
         DescriptionError: The file cannot be read, or all its faults, each with its line.

@@ -166,6 +166,25 @@ class LoadCellDescription(_Sensor):
     axes: tuple[str, ...] | None = None
 
 
+class CameraDescription(_Sensor):
+    type: Literal["camera"]
+    position: UnknownPlace
+    rotation: UnknownPlace
+    point: str | None = None
+    body: str | None = None
+    at: UnknownPlace | None = None
+    on: str | None = None
+    distortion: Calibration | None = None
+
+
+class ForceTorqueDescription(_Sensor):
+    type: Literal["force_torque"]
+    joint: str
+    frame: str | None = None
+    force: tuple[str, ...] | None = None
+    torque: tuple[str, ...] | None = None
+
+
 class _Input(_Entry):
     name: str | None = None
 
@@ -217,6 +236,8 @@ SensorDescription = (
     | VelocityDescription
     | TorqueDescription
     | LoadCellDescription
+    | CameraDescription
+    | ForceTorqueDescription
 )
 InputDescription = (
     DisturbanceDescription | WhiteNoiseDescription | RandomWalkDescription | GaussMarkovDescription | CommandDescription

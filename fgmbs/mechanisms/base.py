@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,6 +14,19 @@ from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 from fgmbs.unknowns import Path, known
+
+
+class Wrench(NamedTuple):
+    """A force and a moment about a place, seen from the ground."""
+
+    force: Float[Array, "3"]
+    """[N]"""
+    moment: Float[Array, "3"]
+    """[N m]"""
+    origin: Float[Array, "3"]
+    """The place [m]."""
+    axes: Float[Array, "3 3"]
+    """Those of the body that it acts on, as columns."""
 
 
 class AbstractMechanism(eqx.Module):
@@ -240,6 +254,16 @@ class AbstractMechanism(eqx.Module):
             ArgumentError: The family does not tell.
         """
         raise ArgumentError(f"pin: expected a mechanism of bodies with pins; {self._lacks('joint_forces')}")
+
+    def joint_wrench(
+        self, joint: str, q: Coordinates, dq: Velocities, ddq: Velocities, lambda_: Constraints, t: Scalar
+    ) -> Wrench:
+        """What the body before a joint exerts on the body after it.
+
+        Raises:
+            ArgumentError: There is no such joint, or the family does not tell.
+        """
+        raise ArgumentError(f"joint: expected a mechanism of joints in space; {self._lacks('joint_wrench')}")
 
     def physical_parameters(self) -> dict[str, Array]:
         """Its physical parameters by name: here its arrays, by the names of the fields [SI]."""

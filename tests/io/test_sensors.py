@@ -21,6 +21,9 @@ sensors:
   - {type: velocity, name: tacho, of: x_P, unit: m/s, sigma: 0.1, columns: v, delay: 0.1}
   - {type: torque, name: current, of: motor, unit: A, gain: 0.5, sigma: 0.1}
   - {type: load_cell, name: cell, pin: rod@P, frame: body, axes: [-y], sigma: 0.1}
+  - {type: camera, name: eye, body: hand, at: [0, 0, 1], position: [1, 2, 3], rotation: {value: [0, 0, 1], sigma: 0.1},
+     on: base, distortion: [0.1, -0.02], gain: 800, sigma: 1}
+  - {type: force_torque, name: wrist, joint: j6, frame: flange, force: [z, -x], torque: [], sigma: 0.1}
 inputs:
   - {type: disturbance, power: 0.1, time_constant: 0.5}
   - {type: white_noise, on: theta, density: 0.2}
@@ -41,6 +44,18 @@ BUILT = (
         sensors.Velocity("tacho", of="x_P", unit="m/s", sigma=0.1, columns="v", delay=0.1),
         sensors.Torque("current", of="motor", unit="A", gain=0.5, sigma=0.1),
         sensors.LoadCell("cell", pin="rod@P", frame="body", axes=("-y",), sigma=0.1),
+        sensors.Camera(
+            "eye",
+            body="hand",
+            at=(0, 0, 1),
+            position=(1, 2, 3),
+            rotation=Unknown((0, 0, 1), sigma=0.1),
+            on="base",
+            distortion=(0.1, -0.02),
+            gain=800,
+            sigma=1,
+        ),
+        sensors.ForceTorque("wrist", joint="j6", frame="flange", force=("z", "-x"), torque=(), sigma=0.1),
     ),
     (
         inputs.Disturbance(0.1, time_constant=0.5),

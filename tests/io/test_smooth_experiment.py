@@ -124,7 +124,7 @@ def test_all_faults_are_reported_at_once_in_the_order_of_the_file():
     )
     keys = ", ".join(SmoothExperiment.model_fields)
     recording = "file, columns, time, time_unit, rate, units, offset, start, start_velocities"
-    types = "encoder, gyroscope, accelerometer, position, distance, velocity, torque, load_cell"
+    types = "encoder, gyroscope, accelerometer, position, distance, velocity, torque, load_cell, camera, force_torque"
     assert faults_of(text) == [
         "1:1: mechanism: expected the path of a mechanism file; found no key 'mechanism'",
         "1:19: recording.file: expected a path; found 3",

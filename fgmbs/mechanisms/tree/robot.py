@@ -13,7 +13,7 @@ from fgmbs.algebra.kkt import solve_kkt
 from fgmbs.arguments import Numbers, by_name, nearest
 from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.base import AbstractMechanism, Wrench
 from fgmbs.mechanisms.tree import coordinates
 from fgmbs.mechanisms.tree.checks import SCALAR, checked
 from fgmbs.mechanisms.tree.description import RobotDescription
@@ -319,6 +319,17 @@ class Robot(AbstractMechanism):
         at = compiled.placed(topology, numbers, q)
         frame = numbers.frame_turn[..., k], numbers.frame_place[:, k]
         return closures.on_body(at, topology.frame_bodies[k], *frame)
+
+    def joint_wrench(
+        self, joint: str, q: Coordinates, dq: Velocities, ddq: Velocities, lambda_: Constraints, t: Scalar
+    ) -> Wrench:
+        if joint not in self.topology.joints and joint in {j.name for j in self.description.joints}:
+            raise ArgumentError(
+                f"joint: expected a joint that moves; found {joint!r}, which is fixed; "
+                f"known joints: {', '.join(self.topology.joints)}"
+            )
+        j = _index(joint, self.topology.joints, "joint", "joints")
+        return compiled.transmitted(*self.of, j, q, dq, ddq, lambda_)
 
     @property
     def drawn_bodies(self) -> dict[str, tuple[int, ...]]:

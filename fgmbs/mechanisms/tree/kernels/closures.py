@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.mechanisms.tree.kernels.motion import (
+    Columns,
     Moving,
     Placed,
     column_rates,
@@ -92,16 +93,23 @@ def rows(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates) -> Constr
 def jacobian(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates) -> Float[Array, "m nv"]:
     """Φ_q, with respect to velocities, from what each column moves the two frames by."""
     at = placed(topology, numbers, q, are_relative(topology))
-    S, found = columns(topology, numbers, at), [jnp.zeros((0, len(topology.columns)), at.p.dtype)]
+    return gathered(topology, numbers, rates(topology, numbers, at, columns(topology, numbers, at), topology.supports))
+
+
+def rates(
+    topology: TreeTopology, numbers: TreeNumbers, at: Placed, S: Columns, moves: np.ndarray
+) -> Float[Array, "m columns"]:
+    """Rate of Φ for each column of `S`, which moves some bodies: `moves` is (columns, bodies)."""
+    found = [jnp.zeros((0, len(moves)), at.p.dtype)]
     for end in _ends(topology, numbers, at):
-        moves = [topology.supports[:, body] if body >= 0 else np.zeros(len(topology.columns)) for body in end.bodies]
-        (w_a, v_a), (w_b, v_b) = ((S.w * there, S.v * there) for there in moves)
+        there = [moves[:, body] if body >= 0 else np.zeros(len(moves)) for body in end.bodies]
+        (w_a, v_a), (w_b, v_b) = ((S.w * moved, S.v * moved) for moved in there)
         p_a, p_b = (jnp.broadcast_to(p[:, None], w_a.shape) for p in end.p)
         v = v_b + cross(w_b, p_b) - v_a - cross(w_a, p_a)
         between = end.R[0].T @ (v - cross(w_a, p_b - p_a))
         turn = jnp.einsum("ijk,jl->ilk", skew(end.R[0].T @ (w_b - w_a)), end.turn)
         found.append(end.rows(between, turn))
-    return gathered(topology, numbers, jnp.concatenate(found))
+    return jnp.concatenate(found)
 
 
 def bias(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates, dq: Velocities) -> Constraints:

@@ -4,6 +4,7 @@ seconds."""
 from fgmbs.compiled.program import program
 from fgmbs.mechanisms.tree.kernels import closures, inverse, motion, rules
 from fgmbs.mechanisms.tree.kernels import regressor as regressors
+from fgmbs.mechanisms.tree.kernels import transmitted as transmission
 from fgmbs.mechanisms.tree.kernels.numbers import tree_numbers
 from fgmbs.mechanisms.tree.single import put
 
@@ -14,6 +15,7 @@ closure_rows = program(closures.rows)
 closure_jacobian = program(closures.jacobian)
 closure_bias = program(closures.bias)
 regressor = program(regressors.regressor)
+transmitted = program(transmission.transmitted)
 forward_jacobians = program(rules.forward_jacobians)
 
 

@@ -96,6 +96,14 @@ def _moved(topology: TreeTopology, numbers: TreeNumbers, q, dq, ddq, wrenches) -
     return _Moved(at, S, rates, accelerations, V, dV, n, f)
 
 
+def net_wrenches(
+    topology: TreeTopology, numbers: TreeNumbers, q: Coordinates, dq: Velocities, ddq: Velocities
+) -> tuple[Placed, Vectors, Vectors]:
+    """(places, moments about the point, forces) that move the bodies, less their weight; places are relative."""
+    moved = _moved(topology, numbers, q, dq, ddq, None)
+    return moved.at, moved.n, moved.f
+
+
 def body_forces(numbers: TreeNumbers, at: Placed, V: Moving, dV: Moving) -> tuple[Vectors, Vectors]:
     """(moments about the point, forces) that move the bodies, less their weight."""
     c = at.p + times(at.R, numbers.centre)

@@ -1,0 +1,47 @@
+"""What joints transmit: wrenches on the links after them by the links before them."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from fgmbs.mechanisms.base import Wrench
+from fgmbs.mechanisms.tree.kernels import closures
+from fgmbs.mechanisms.tree.kernels.inverse import net_wrenches
+from fgmbs.mechanisms.tree.kernels.motion import Columns, placed
+from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers
+from fgmbs.mechanisms.tree.kernels.vectors import skew
+from fgmbs.mechanisms.tree.topology import TreeTopology
+from fgmbs.typing import Constraints, Coordinates, Velocities
+
+
+def transmitted(
+    topology: TreeTopology,
+    numbers: TreeNumbers,
+    joint: int,
+    q: Coordinates,
+    dq: Velocities,
+    ddq: Velocities,
+    lambda_: Constraints,
+) -> Wrench:
+    """The wrench through a joint: what moves all links after it against their weight, less what closures give them.
+
+    The force of a closure on them is −λ times the rate of Φ as they move on as one body.
+    """
+    after = topology.supports[list(topology.columns).index(joint)]
+    at, n, f = net_wrenches(topology, numbers, q, dq, ddq)
+    here = at.p[:, joint]
+    force = f @ after
+    moment = n @ after - jnp.cross(here, force)
+    if topology.closures:
+        at_closures = placed(topology, numbers, q, closures.are_relative(topology))
+        turns = jnp.concatenate([jnp.eye(3, dtype=q.dtype), jnp.zeros((3, 3), q.dtype)], axis=1)
+        shifts = jnp.concatenate([_turned_about(at_closures.p[:, joint]), jnp.eye(3, dtype=q.dtype)], axis=1)
+        rates = closures.rates(topology, numbers, at_closures, Columns(turns, shifts), np.tile(after, (6, 1)))
+        moment, force = moment + lambda_ @ rates[:, :3], force + lambda_ @ rates[:, 3:]
+    origin = placed(topology, numbers, q).p[:, joint]
+    return Wrench(force, moment, origin, at.R[..., joint])
+
+
+def _turned_about(p: Float[Array, "3"]) -> Float[Array, "3 3"]:
+    """Velocities of the origin as a body turns about axes through p."""
+    return skew(p[:, None])[..., 0]
