@@ -126,9 +126,18 @@ def _followed_best(
     first, dof = data.prior_weights[0], model.chart.dof
     posing = first.at[dof : 2 * dof].max(slow)
 
+    fast = [sensor.order > 1 for sensor in model.sensors]
+
     def follow_from(x, count, stage):
-        weights = data.prior_weights.at[0].set(jnp.where(stage == Stage.posing, posing, first))
-        seen = follow(model, x, calibrations[stage], data._replace(prior_weights=weights), count)
+        posed = stage == Stage.posing
+        # Accelerations of one instant could be those of any pose and speed.
+        samples = tuple(
+            part._replace(mask=jnp.where(posed, 0.0, part.mask)) if of_forces and not all(fast) else part
+            for part, of_forces in zip(data.samples, fast, strict=True)
+        )
+        weights = data.prior_weights.at[0].set(jnp.where(posed, posing, first))
+        given = data._replace(prior_weights=weights, samples=samples)
+        seen = follow(model, x, calibrations[stage], given, count)
         end = seen.steps[count - 1][: model.mechanism.n]
         return seen.cost[count - 1], seen.steps[0], end, (seen.steps, seen.theta)
 
