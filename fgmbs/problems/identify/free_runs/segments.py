@@ -110,10 +110,13 @@ class PredictionProblem(eqx.Module):
         """`function(model, segments, *own)` of every recording; what has its own has a first axis if there are
         several."""
 
-        def of_one(segments, *own):
-            return function(eqx.tree_at(lambda model: model.dt, self.model, segments.dt), segments, *own)
+        def of_one(segments, index, *own):
+            there = segments.dt, self.free.of(index)
+            return function(eqx.tree_at(lambda model: (model.dt, model.free), self.model, there), segments, *own)
 
-        return jax.vmap(of_one)(self.segments, *own) if self.segments.several else of_one(self.segments, *own)
+        if not self.segments.several:
+            return of_one(self.segments, self.free.index, *own)
+        return jax.vmap(of_one)(self.segments, self.free.index, *own)
 
     def miss(self, x: Unknowns) -> Miss:
         """What the free runs leave, of every recording."""

@@ -59,6 +59,18 @@ def test_a_bound_is_met_exactly(prediction, found):
     assert float(held.cost) > float(found.cost)
 
 
+def test_numbers_that_each_recording_has_of_its_own(pendulum):
+    biases, recordings = (0.02, -0.05), []
+    sensors = (Encoder("enc", body="rod", sigma=1e-3, bias=Unknown(own=True)),)
+    for bias, duration in zip(biases, (T, 0.8 * T), strict=True):
+        motion = fgmbs.simulate(pendulum, duration, DT)
+        recordings.append(fgmbs.readings(pendulum, motion, sensors, calibration={"enc": {"bias": bias}}))
+    unknown = pendulum.with_parameters({"gravity.y": Unknown(-9.5, lower=-12.0, upper=-9.0)})
+    found = predict_best(prepare_prediction(fgmbs.prepare_smooth(unknown, recordings, sensors, (Disturbance(1e-4),))))
+    assert found.status == Status.converged
+    np.testing.assert_allclose(found.theta, [-9.81, *biases], atol=1e-7)
+
+
 def test_a_batch_of_seeds_gives_what_each_of_them_gives(pendulum):
     sensors = (Encoder("enc", body="rod", sigma=1e-3),)
     motion = fgmbs.simulate(pendulum, T, DT)
