@@ -99,6 +99,7 @@ def _run_with_slopes(at, rest, of_theta, x, slopes, times, commands, linked):
 def _taken(model: EstimationModel, x, times, commands, linked):
     """(steps, their status)."""
     mechanism, rule, dt = model.mechanism, model.transition, model.dt
+    commands = jax.vmap(model.signals)(commands, times)
     names = tuple(force.on for force in model.commands)
     forcing = Forcing((), names, jnp.zeros(0, x.dtype), gains_of(model.inputs, {}))
     stepper = Stepper(mechanism, rule, forcing, None, Closure())

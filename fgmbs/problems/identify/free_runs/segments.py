@@ -67,11 +67,6 @@ class Segments(eqx.Module):
     """Of the sensors: every sample belongs to one segment."""
     whiteners: Float[Array, "*recordings segments-1 local local"]
     """Of what two segments miss each other by; 0 behind the last one."""
-    dt: Float[Array, "*recordings"]
-
-    @property
-    def several(self) -> bool:
-        return self.dt.ndim == 1
 
 
 class Miss(NamedTuple):
@@ -109,14 +104,7 @@ class PredictionProblem(eqx.Module):
     def each(self, function: Callable, *own):
         """`function(model, segments, *own)` of every recording; what has its own has a first axis if there are
         several."""
-
-        def of_one(segments, index, *own):
-            there = segments.dt, self.free.of(index)
-            return function(eqx.tree_at(lambda model: (model.dt, model.free), self.model, there), segments, *own)
-
-        if not self.segments.several:
-            return of_one(self.segments, self.free.index, *own)
-        return jax.vmap(of_one)(self.segments, self.free.index, *own)
+        return self.model.each(function, self.segments, *own)
 
     def miss(self, x: Unknowns) -> Miss:
         """What the free runs leave, of every recording."""
@@ -264,7 +252,7 @@ def _segments(model, at, steps, data: StepData, sigma, length: int, continuous: 
 
     W = jax.vmap(whitener)(x[1:], times[1:, 0])
     linked = (alive[1:] & continuous)[:, None, None]
-    return Segments(x, x, weights, parts, Rows(times, factors), jnp.where(linked, W, 0.0), model.dt)
+    return Segments(x, x, weights, parts, Rows(times, factors), jnp.where(linked, W, 0.0))
 
 
 def _moved(model: EstimationModel, x, delta, t):

@@ -11,8 +11,8 @@ import optax
 import pytest
 
 import fgmbs
-from fgmbs import Unknown
-from fgmbs.inputs import Disturbance
+from fgmbs import Unknown, robots
+from fgmbs.inputs import Command, Disturbance
 from fgmbs.problems.identify.free_runs.prediction import predict_best
 from fgmbs.problems.identify.free_runs.segments import Parameters, prediction_loss, prepare_prediction
 from fgmbs.sensors import Encoder, Gyroscope
@@ -69,6 +69,25 @@ def test_numbers_that_each_recording_has_of_its_own(pendulum):
     found = predict_best(prepare_prediction(fgmbs.prepare_smooth(unknown, recordings, sensors, (Disturbance(1e-4),))))
     assert found.status == Status.converged
     np.testing.assert_allclose(found.theta, [-9.81, *biases], atol=1e-7)
+
+
+def test_how_late_a_command_acts_in_several_recordings():
+    """Each hears its own command."""
+    late, recordings = 0.03, []
+    rod = robots.link("rod", 1.0, (0, 0, -0.5), (0.1, 0.1, 0.01))
+    arm = robots.robot(robots.link("ground"), rod, robots.revolute("a", "ground", "rod", (0, 1, 0)))
+    sensors = (Encoder("enc", of="a", sigma=1e-3),)
+    for number, duration in enumerate((0.6, 0.5)):
+        t = DT * np.arange(round(duration / DT) + 1)
+        torque = lambda t, k=number: 2.0 + 3.0 * k - 20.0 * (1 + k) * t
+        motion = fgmbs.hybrid_dynamics(arm, t, None, {"a": lambda t, of=torque: of(t - late)})
+        before = -DT * np.arange(10, 0, -1)
+        command = fgmbs.Recording.of(np.append(before, t), {"u": torque(np.append(before, t))})
+        recordings.append(fgmbs.readings(arm, motion, sensors).merged(command))
+    drive = Command("a", "u", hold="linear", delay=Unknown(0.01, lower=0.0, upper=0.1))
+    found = predict_best(prepare_prediction(fgmbs.prepare_smooth(arm, recordings, sensors, (drive, Disturbance(1e-4)))))
+    assert found.status == Status.converged
+    np.testing.assert_allclose(found.theta, [late], atol=1e-6)
 
 
 def test_a_batch_of_seeds_gives_what_each_of_them_gives(pendulum):
