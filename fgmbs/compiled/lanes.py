@@ -72,6 +72,8 @@ def _run(program: ClosedJaxpr, args: Sequence[_Value], size: int) -> list[_Value
         return _Value(v.val, False) if isinstance(v, Literal) else values[v]
 
     for equation in program.jaxpr.eqns:
+        if not equation.outvars:  # nothing reads it; newer releases of JAX leave such ones
+            continue
         operands = [read(v) for v in equation.invars]
         values.update(zip(equation.outvars, _done(equation, operands, size), strict=True))
     return [read(v) for v in program.jaxpr.outvars]
