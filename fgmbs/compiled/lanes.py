@@ -72,7 +72,7 @@ def _run(program: ClosedJaxpr, args: Sequence[_Value], size: int) -> list[_Value
         return _Value(v.val, False) if isinstance(v, Literal) else values[v]
 
     for equation in program.jaxpr.eqns:
-        if not equation.outvars:  # nothing reads it; newer releases of JAX leave such ones
+        if not equation.outvars:  # nothing reads it; JAX 0.12 leaves such ones
             continue
         operands = [read(v) for v in equation.invars]
         values.update(zip(equation.outvars, _done(equation, operands, size), strict=True))

@@ -61,7 +61,7 @@ def test_hybrid_dynamics_of_an_arm(fixed):
 
 
 def test_an_online_estimator_of_an_arm(fixed):
-    """Step by step it ends near what the whole recording says."""
+    """It begins 0.2 rad off, and holds the motion in its band."""
     motion = fgmbs.simulate(fixed, 1.0, DT, start={"shoulder": 0.5, "elbow": -0.8})
     sensors = [Encoder("at", of="shoulder", sigma=1e-3), Gyroscope("gyro", body="lower", axes=AXES, sigma=0.02)]
     recording = fgmbs.readings(fixed, motion, sensors, seed=2)

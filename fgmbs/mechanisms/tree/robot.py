@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.spatial.transform import Rotation
 
 from fgmbs.algebra.kkt import solve_kkt
 from fgmbs.arguments import Numbers, by_name, nearest
@@ -15,18 +14,15 @@ from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism, Wrench
 from fgmbs.mechanisms.tree import coordinates
-from fgmbs.mechanisms.tree.checks import SCALAR, checked
+from fgmbs.mechanisms.tree.checks import checked
 from fgmbs.mechanisms.tree.description import RobotDescription
 from fgmbs.mechanisms.tree.kernels import closures, compiled, motion
-from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers, TreeParameters
+from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers, TreeParameters, tree_parameters
 from fgmbs.mechanisms.tree.kernels.vectors import times
 from fgmbs.mechanisms.tree.single import places, put, refuse_impossible, taken, with_laws
-from fgmbs.mechanisms.tree.topology import Merged, TreeTopology, merged
+from fgmbs.mechanisms.tree.topology import TreeTopology, merged
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 from fgmbs.unknowns import Path, Unknown, is_unknown, known, number
-
-FRICTION_WIDTH = 0.01
-"""Speed within which dry friction turns its sign, where nothing else is said [rad/s, m/s]."""
 
 
 class Origin:
@@ -374,50 +370,8 @@ def robot(description: RobotDescription) -> Robot:
     whole = merged(checked(description))
     joints = whole.joints
     lower, upper = (np.array([getattr(joint, key) for joint in joints]) for key in ("lower", "upper"))
-    parameters = TreeParameters(**{key: jnp.asarray(x, float) for key, x in _numbers_of(whole, description).items()})
-    return Robot(
-        whole.topology, Origin(description), parameters, jnp.asarray(coordinates.home(whole.topology, lower, upper))
-    )
-
-
-def _numbers_of(whole: Merged, description: RobotDescription) -> dict[str, np.ndarray]:
-    def each(key: str) -> np.ndarray:
-        return np.array([getattr(joint, key) for joint in whole.joints], float)
-
-    def poses(matrices, *shape: int) -> tuple[np.ndarray, np.ndarray]:
-        stacked = np.array(matrices, float).reshape(-1, 4, 4)
-        turns = Rotation.from_matrix(stacked[:, :3, :3]).as_rotvec() if len(stacked) else np.zeros((0, 3))
-        return stacked[:, :3, 3].reshape(*shape, 3), turns.reshape(*shape, 3)
-
-    axes = np.array([j.axis if j.kind in SCALAR else (1, 0, 0) for j in whole.joints], float).reshape(-1, 3)
-    positions, rotations = poses(whole.places, -1)
-    frame_positions, frame_rotations = poses(whole.frames, -1)
-    closure_positions, closure_rotations = poses(whole.closures, -1, 2)
-    upper = [(0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)]
-    return dict(
-        positions=positions,
-        rotations=rotations,
-        axes=axes / np.linalg.norm(axes, axis=1, keepdims=True),
-        pitches=each("pitch"),
-        multipliers=np.array([multiplier for multiplier, _ in whole.follows]),
-        offsets=np.array([offset for _, offset in whole.follows]),
-        masses=np.array([mass for mass, *_ in whole.inertias]),
-        centres=np.array([centre for _, centre, _ in whole.inertias]).reshape(-1, 3),
-        inertias=np.array([inertia[upper[0], upper[1]] for *_, inertia in whole.inertias]).reshape(-1, 6),
-        gravity=np.array(description.gravity),
-        rotor_inertias=each("rotor_inertia"),
-        gear_ratios=each("gear_ratio"),
-        damping=each("damping"),
-        coulomb=each("friction"),
-        friction_width=np.array(FRICTION_WIDTH),
-        stiffness=each("stiffness"),
-        spring_references=each("spring_reference"),
-        frame_positions=frame_positions,
-        frame_rotations=frame_rotations,
-        closure_positions=closure_positions,
-        closure_rotations=closure_rotations,
-        closure_axes=np.array([closure.axis for closure in description.closures], float).reshape(-1, 3),
-    )
+    home = jnp.asarray(coordinates.home(whole.topology, lower, upper))
+    return Robot(whole.topology, Origin(description), tree_parameters(whole, description), home)
 
 
 def _index(name: str, names: tuple[str, ...], argument: str, kind: str) -> int:

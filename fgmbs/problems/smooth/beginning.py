@@ -125,17 +125,17 @@ def _followed_best(
     slow = FIRST_STEPS * model.dt / jnp.max(model.mechanism.reach)
     first, dof = data.prior_weights[0], model.chart.dof
     posing = first.at[dof : 2 * dof].max(slow)
-
-    fast = [sensor.order > 1 for sensor in model.sensors]
+    # Accelerations at one instant could be those of any pose and speed; they pose a start where nothing else does.
+    unposed = [sensor.order > 1 for sensor in model.sensors]
+    unposed = [one and not all(unposed) for one in unposed]
 
     def follow_from(x, count, stage):
-        posed = stage == Stage.posing
-        # Accelerations of one instant could be those of any pose and speed.
+        is_posing = stage == Stage.posing
         samples = tuple(
-            part._replace(mask=jnp.where(posed, 0.0, part.mask)) if of_forces and not all(fast) else part
-            for part, of_forces in zip(data.samples, fast, strict=True)
+            part._replace(mask=jnp.where(is_posing, 0.0, part.mask)) if left_out else part
+            for part, left_out in zip(data.samples, unposed, strict=True)
         )
-        weights = data.prior_weights.at[0].set(jnp.where(posed, posing, first))
+        weights = data.prior_weights.at[0].set(jnp.where(is_posing, posing, first))
         given = data._replace(prior_weights=weights, samples=samples)
         seen = follow(model, x, calibrations[stage], given, count)
         end = seen.steps[count - 1][: model.mechanism.n]

@@ -22,8 +22,9 @@ class Camera(AbstractSensor):
     """Where a point is in the picture of a camera in space: gain · (x, y) / z + bias, in the axes of the camera.
 
     Its x points to the right of the picture, y down and z forward. The gain is the focal length [px], the bias the
-    pixel of the optical axis, the misalignment a turn of the picture about it. Places that lie beside the camera or
-    behind it are seen at the edge of an angle of view of 179°, so that an estimate is led back from there.
+    pixel of the optical axis, the misalignment a turn of the picture about it. No camera sees what lies beside it or
+    behind it: there the depth counts as a hundredth of the distance, so that a reading is finite and has derivatives. A
+    place straight behind is then near the middle of the picture, and a pose that begins there may stay there.
     """
 
     channel: Channel

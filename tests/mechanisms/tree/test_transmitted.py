@@ -1,4 +1,4 @@
-"""Wrenches in joints are those of Pinocchio, and in loops those of the same linkage in the plane."""
+"""Wrenches in joints are those of Pinocchio; in loops that move freely none turns a joint about its axis."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +7,6 @@ import pytest
 import fgmbs
 from fgmbs.errors import ArgumentError
 from fgmbs.sensors import ForceTorque, Reading
-
-AXES = ("x", "y", "z")
 
 
 @pytest.mark.parametrize(
@@ -28,7 +26,6 @@ def test_wrenches_of_all_joints(beside_pinocchio, name, floating, tolerance):
     found, expected = [], []
     for joint, kind in zip(pair.robot.topology.joints, pair.robot.topology.kinds, strict=True):
         there = pair.model.getJointId("root_joint" if kind == "floating" else joint)
-        # Pinocchio turns the joint so that nothing moves at 0; axes are those of the link.
         expected.append(np.concatenate([pair.data.f[there].linear, pair.data.f[there].angular]))
         found.append(np.asarray(ForceTorque("s", joint=joint, sigma=1).predict(pair.robot, reading)))
     np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())

@@ -1,4 +1,4 @@
-"""The numbers that a robot computes with, made of its parameters once before a loop."""
+"""The parameters of a robot, and the numbers that it computes with, made of them once before a loop."""
 
 from typing import NamedTuple
 
@@ -6,10 +6,16 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.spatial.transform import Rotation
 
 from fgmbs.mechanisms.friction import Friction
+from fgmbs.mechanisms.tree.checks import SCALAR
+from fgmbs.mechanisms.tree.description import RobotDescription
 from fgmbs.mechanisms.tree.kernels.vectors import Matrices, Vectors, outer, product, rotation, skew, times
-from fgmbs.mechanisms.tree.topology import TreeTopology
+from fgmbs.mechanisms.tree.topology import Merged, TreeTopology
+
+FRICTION_WIDTH = 0.01
+"""Speed within which dry friction turns its sign, where nothing else is said [rad/s, m/s]."""
 
 
 class TreeParameters(eqx.Module):
@@ -96,6 +102,49 @@ class TreeNumbers(NamedTuple):
     closure_place: Float[Array, "3 two closures"]
     closure_turn: Float[Array, "3 3 two closures"]
     closure_axis: Float[Array, "3 closures"]
+
+
+def tree_parameters(whole: Merged, description: RobotDescription) -> TreeParameters:
+    """The parameters that a description gives."""
+
+    def each(key: str) -> np.ndarray:
+        return np.array([getattr(joint, key) for joint in whole.joints], float)
+
+    def poses(matrices, *shape: int) -> tuple[np.ndarray, np.ndarray]:
+        stacked = np.array(matrices, float).reshape(-1, 4, 4)
+        turns = Rotation.from_matrix(stacked[:, :3, :3]).as_rotvec() if len(stacked) else np.zeros((0, 3))
+        return stacked[:, :3, 3].reshape(*shape, 3), turns.reshape(*shape, 3)
+
+    axes = np.array([j.axis if j.kind in SCALAR else (1, 0, 0) for j in whole.joints], float).reshape(-1, 3)
+    positions, rotations = poses(whole.places, -1)
+    frame_positions, frame_rotations = poses(whole.frames, -1)
+    closure_positions, closure_rotations = poses(whole.closures, -1, 2)
+    upper = [(0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)]
+    numbers = dict(
+        positions=positions,
+        rotations=rotations,
+        axes=axes / np.linalg.norm(axes, axis=1, keepdims=True),
+        pitches=each("pitch"),
+        multipliers=np.array([multiplier for multiplier, _ in whole.follows]),
+        offsets=np.array([offset for _, offset in whole.follows]),
+        masses=np.array([mass for mass, *_ in whole.inertias]),
+        centres=np.array([centre for _, centre, _ in whole.inertias]).reshape(-1, 3),
+        inertias=np.array([inertia[upper[0], upper[1]] for *_, inertia in whole.inertias]).reshape(-1, 6),
+        gravity=np.array(description.gravity),
+        rotor_inertias=each("rotor_inertia"),
+        gear_ratios=each("gear_ratio"),
+        damping=each("damping"),
+        coulomb=each("friction"),
+        friction_width=np.array(FRICTION_WIDTH),
+        stiffness=each("stiffness"),
+        spring_references=each("spring_reference"),
+        frame_positions=frame_positions,
+        frame_rotations=frame_rotations,
+        closure_positions=closure_positions,
+        closure_rotations=closure_rotations,
+        closure_axes=np.array([closure.axis for closure in description.closures], float).reshape(-1, 3),
+    )
+    return TreeParameters(**{key: jnp.asarray(x, float) for key, x in numbers.items()})
 
 
 def tree_numbers(topology: TreeTopology, of: TreeParameters) -> TreeNumbers:

@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from fgmbs.mechanisms.base import Wrench
 from fgmbs.mechanisms.tree.kernels import closures
@@ -32,16 +31,12 @@ def transmitted(
     here = at.p[:, joint]
     force = f @ after
     moment = n @ after - jnp.cross(here, force)
+    there = placed(topology, numbers, q) if topology.floats else at
     if topology.closures:
-        at_closures = placed(topology, numbers, q, closures.are_relative(topology))
-        turns = jnp.concatenate([jnp.eye(3, dtype=q.dtype), jnp.zeros((3, 3), q.dtype)], axis=1)
-        shifts = jnp.concatenate([_turned_about(at_closures.p[:, joint]), jnp.eye(3, dtype=q.dtype)], axis=1)
-        rates = closures.rates(topology, numbers, at_closures, Columns(turns, shifts), np.tile(after, (6, 1)))
+        seen = at if closures.are_relative(topology) else there
+        axes, none = jnp.eye(3, dtype=q.dtype), jnp.zeros((3, 3), q.dtype)
+        about = skew(seen.p[:, joint, None])[..., 0]
+        as_one = Columns(jnp.hstack([axes, none]), jnp.hstack([about, axes]))
+        rates = closures.rates(topology, numbers, seen, as_one, np.tile(after, (6, 1)))
         moment, force = moment + lambda_ @ rates[:, :3], force + lambda_ @ rates[:, 3:]
-    origin = placed(topology, numbers, q).p[:, joint]
-    return Wrench(force, moment, origin, at.R[..., joint])
-
-
-def _turned_about(p: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """Velocities of the origin as a body turns about axes through p."""
-    return skew(p[:, None])[..., 0]
+    return Wrench(force, moment, there.p[:, joint], at.R[..., joint])
