@@ -50,7 +50,7 @@ def graph():
             names,
             Noise.sigma(jnp.full(12, 0.1)),
             "interval",
-            series=(jnp.broadcast_to(jnp.eye(6), (T, 6, 6)), jnp.zeros((T, 2, 0))),
+            series=(jnp.broadcast_to(jnp.eye(6), (T, 6, 6)), jnp.zeros((T, 2, 0)), None),
             data=(Euler(), Forcing((), (), jnp.zeros(0))),
         ),
         Factor(point, ("q",), Noise.sigma(0.05), series=seen),
