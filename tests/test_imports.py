@@ -18,7 +18,7 @@ LAYERS = (
         ("signals",),
         ("unknowns",),
     ),
-    *(("mechanisms",), ("kinematics",), ("dynamics",), ("factors",), ("sensors", "inputs")),
+    *(("kinematics",), ("mechanisms",), ("dynamics",), ("factors",), ("sensors", "inputs")),
     *(
         ("graph",),
         ("solvers",),
@@ -33,8 +33,8 @@ LAYERS = (
     ),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-LATE = {("mechanisms", "kinematics"), ("problems", "results")}
-"""Imports upwards that are allowed inside functions: `dof` and `save`."""
+LATE = {("problems", "results")}
+"""Imports upwards that are allowed inside functions: `save`."""
 OPTIONAL = {"matplotlib", "PIL", "xarray", "h5netcdf", "pyarrow"}
 ROOMS = sorted({path.parent for path in PACKAGE.rglob("*.py")})
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

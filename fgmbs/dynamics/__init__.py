@@ -1,4 +1,4 @@
-"""Equations of motion, forces, and how a step follows from the one before."""
+"""Equations of motion, forces, local coordinates of a motion, and how a step follows from the one before."""
 
 from fgmbs.dynamics.equations import acceleration, energy, nonconservative_power, reactions
 

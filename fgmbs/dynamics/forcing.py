@@ -7,8 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.dynamics.equations import acceleration
-from fgmbs.kinematics.chart import MotionChart
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 

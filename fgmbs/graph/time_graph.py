@@ -11,10 +11,10 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.base import Factor, Instant, value_and_jacobian
 from fgmbs.inputs import AbstractInput
-from fgmbs.kinematics.chart import MotionChart
 from fgmbs.linear.blocks import BlockTridiagonal, LeastSquares
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Scalar

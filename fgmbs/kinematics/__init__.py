@@ -1,4 +1,4 @@
-"""Positions, velocities, accelerations, degrees of freedom, independent coordinates and the range of motion."""
+"""Positions, velocities, accelerations, degrees of freedom and the range of motion."""
 
 from fgmbs.kinematics.assembly import assemble as assemble
 from fgmbs.kinematics.closure import Closure as Closure

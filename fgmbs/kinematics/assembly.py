@@ -9,10 +9,10 @@ from fgmbs.algebra.pseudo_inverse import rank_limit
 from fgmbs.arguments import finite_number
 from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError, AssemblyError
+from fgmbs.kinematics.base import AbstractKinematics
 from fgmbs.kinematics.names import Numbers, finite_vector, given_arrays, listed
 from fgmbs.kinematics.position import PositionInfo, solve_position
 from fgmbs.kinematics.search import aimed, distances, nearest_assembly, search, unit_rows
-from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates
 
 BRANCHES = ("nearest", "other")
@@ -21,7 +21,7 @@ _DISTINCT = 1e-4
 
 
 def assemble(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     given: Mapping[str, float] | None = None,
     *,
     start: Numbers | None = None,

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.algebra.kkt import kkt_inverse, product, spd_solve
 from fgmbs.algebra.pseudo_inverse import row_norms
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.kinematics.base import AbstractKinematics
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _LEAST_DAMPING, _MOST_DAMPING = 1e-12, 1e9
@@ -30,22 +30,22 @@ class Closure(eqx.Module):
     held: Bool[Array, " k"] | None = None
     """Which of them are held to it; by default all. The rows of the others are zero."""
 
-    def rows(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, " rows"]:
+    def rows(self, mechanism: AbstractKinematics, q: Coordinates, t: Scalar) -> Float[Array, " rows"]:
         """[Φ; q[followed] − y], zero where q is closed [m², m, rad]."""
         Phi = mechanism.constraints(q, t)
         return jnp.concatenate([Phi, self._gaps(q, t)]) if self.followed else Phi
 
-    def jacobian(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, "rows nv"]:
+    def jacobian(self, mechanism: AbstractKinematics, q: Coordinates, t: Scalar) -> Float[Array, "rows nv"]:
         """[Φ_q; E[followed]], with respect to velocities: d/dt q = E dq."""
         Phi_q = mechanism.constraint_jacobian(q, t)
         return jnp.concatenate([Phi_q, self._picked(mechanism.coordinate_rates(q))]) if self.followed else Phi_q
 
-    def rate(self, mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar) -> Float[Array, " rows"]:
+    def rate(self, mechanism: AbstractKinematics, q: Coordinates, dq: Velocities, t: Scalar) -> Float[Array, " rows"]:
         """Derivative of the rows with respect to time, zero where dq is closed."""
         rate = mechanism.constraint_rate(q, dq, t)
         return jnp.concatenate([rate, self._gap_rate(mechanism, q, dq, t)]) if self.followed else rate
 
-    def bias(self, mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: Scalar) -> Float[Array, " rows"]:
+    def bias(self, mechanism: AbstractKinematics, q: Coordinates, dq: Velocities, t: Scalar) -> Float[Array, " rows"]:
         """c with jacobian · ddq = c: minus the second derivative of the rows along the motion without acceleration."""
         c = mechanism.constraint_bias(q, dq, t)
         if not self.followed:
@@ -53,7 +53,7 @@ class Closure(eqx.Module):
         ddgap = mechanism.rate(lambda q, t: self._gap_rate(mechanism, q, dq, t), q, dq, t)[1]
         return jnp.concatenate([c, -ddgap])
 
-    def inverse(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, "nv rows"]:
+    def inverse(self, mechanism: AbstractKinematics, q: Coordinates, t: Scalar) -> Float[Array, "nv rows"]:
         """S with dq = −S · rate(dq = 0) and ddq = S · bias: the right inverse of the Jacobian, of least norm by sizes.
 
         Redundant rows are met in the least-squares sense. Its last columns are R, the motions that the constraints
@@ -65,7 +65,7 @@ class Closure(eqx.Module):
 
     def close(
         self,
-        mechanism: AbstractMechanism,
+        mechanism: AbstractKinematics,
         q: Coordinates,
         t: Scalar,
         *,
@@ -94,7 +94,7 @@ class Closure(eqx.Module):
         return mechanism.rate(self._gaps, q, dq, t)[1]
 
 
-def row_sizes(mechanism: AbstractMechanism, followed: tuple[int, ...]) -> Float[Array, " rows"] | float:
+def row_sizes(mechanism: AbstractKinematics, followed: tuple[int, ...]) -> Float[Array, " rows"] | float:
     """Sizes of the rows [Φ; q[followed]]."""
     if not followed:
         return mechanism.constraint_sizes
@@ -102,7 +102,7 @@ def row_sizes(mechanism: AbstractMechanism, followed: tuple[int, ...]) -> Float[
     return jnp.concatenate([mine, sizes[jnp.asarray(followed, int)]])
 
 
-def metric(mechanism: AbstractMechanism, dtype: jnp.dtype) -> Float[Array, "nv nv"]:
+def metric(mechanism: AbstractKinematics, dtype: jnp.dtype) -> Float[Array, "nv nv"]:
     """What velocities are measured with: vᵀ G v counts each by its size."""
     sizes = mechanism.local_sizes
     return jnp.eye(mechanism.nv, dtype=dtype) if sizes is None else jnp.diag(1 / sizes**2).astype(dtype)
@@ -134,7 +134,7 @@ class Closed(NamedTuple):
 
 
 def close(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     rows: Callable[[Coordinates], Float[Array, " rows"]],
     jacobian: Callable[[Coordinates], Float[Array, "rows nv"]],
     q: Coordinates,

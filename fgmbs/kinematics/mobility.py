@@ -10,10 +10,10 @@ from fgmbs.arguments import finite_number
 from fgmbs.compiled.program import program
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics.assembly import assemble
+from fgmbs.kinematics.base import AbstractKinematics, prepared
 from fgmbs.kinematics.names import Numbers, finite_vector
 from fgmbs.kinematics.position import solve_position
 from fgmbs.kinematics.search import unit_rows
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
 
 _NEIGHBOURS = 8
 _NEIGHBOURHOOD = 1e-2
@@ -38,7 +38,7 @@ class Mobility(eqx.Module):
         return self.dof_here > self.dof
 
 
-def mobility(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 0.0) -> Mobility:
+def mobility(mechanism: AbstractKinematics, q: Numbers | None = None, t: float = 0.0) -> Mobility:
     """The degrees of freedom nv − rank Φ_q and the redundant rows of an assembled mechanism.
 
     The rank is the number of singular values of Φ_q, rows scaled to unit length, above √ε times the largest. It is
@@ -75,12 +75,12 @@ def mobility(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 
     )
 
 
-def degrees_of_freedom(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 0.0) -> int:
+def degrees_of_freedom(mechanism: AbstractKinematics, q: Numbers | None = None, t: float = 0.0) -> int:
     """Degrees of freedom in a generic configuration near q; see `mobility`, which also tells those in q itself."""
     return mobility(mechanism, q, t).dof
 
 
-def redundant_rows(mechanism: AbstractMechanism, q: Numbers | None = None, t: float = 0.0) -> tuple[int, ...]:
+def redundant_rows(mechanism: AbstractKinematics, q: Numbers | None = None, t: float = 0.0) -> tuple[int, ...]:
     """Rows of Φ that follow from the rows before them near q; see `mobility`."""
     return mobility(mechanism, q, t).redundant_rows
 

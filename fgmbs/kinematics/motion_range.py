@@ -8,10 +8,10 @@ from fgmbs.arguments import finite_number
 from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.kinematics.assembly import assemble
+from fgmbs.kinematics.base import AbstractKinematics
 from fgmbs.kinematics.mobility import mobility
 from fgmbs.kinematics.names import Numbers, coordinate_index
 from fgmbs.kinematics.tracking import PATH_STEPS, track
-from fgmbs.mechanisms.base import AbstractMechanism
 
 _STEP = 0.02
 """Longest step between two position problems, relative to the reach of the coordinate."""
@@ -36,7 +36,7 @@ class DeadPointError(AssemblyError):
 
 
 def sweep(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     name: str,
     values: Numbers,
     start: Numbers | None = None,

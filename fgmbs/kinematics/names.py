@@ -9,13 +9,13 @@ from jaxtyping import Array, Bool, Float
 
 from fgmbs.arguments import finite_number, nearest, of_type
 from fgmbs.errors import ArgumentError
-from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
+from fgmbs.kinematics.base import AbstractKinematics
 
 Numbers: TypeAlias = Array | np.ndarray | Sequence[float | int]
 """A vector as users write it."""
 
 
-def coordinate_index(mechanism: AbstractMechanism, name: str, argument: str) -> int:
+def coordinate_index(mechanism: AbstractKinematics, name: str, argument: str) -> int:
     """Index in q of the coordinate with this name.
 
     Raises:
@@ -24,7 +24,7 @@ def coordinate_index(mechanism: AbstractMechanism, name: str, argument: str) -> 
     return _index(name, mechanism.coordinate_names, "coordinate", argument)
 
 
-def velocity_index(mechanism: AbstractMechanism, name: str, argument: str) -> int:
+def velocity_index(mechanism: AbstractKinematics, name: str, argument: str) -> int:
     """Index in dq of the velocity with this name; forces and accelerations go by the same names.
 
     Raises:
@@ -34,14 +34,14 @@ def velocity_index(mechanism: AbstractMechanism, name: str, argument: str) -> in
 
 
 def given_arrays(
-    mechanism: AbstractMechanism, given: Mapping[str, float] | None, argument: str, *, velocities: bool = False
+    mechanism: AbstractKinematics, given: Mapping[str, float] | None, argument: str, *, velocities: bool = False
 ) -> tuple[Bool[Array, " names"], Float[Array, " names"]]:
     """(mask, values) of coordinates, or of velocities, given by name.
 
     Raises:
         ArgumentError: No mapping, an unknown name or a value that is not a finite number.
     """
-    checked_mechanism(mechanism)
+    of_type("mechanism", mechanism, AbstractKinematics, "a mechanism, as fgmbs.load makes one of a file")
     of_type(argument, {} if given is None else given, Mapping, "numbers by name, as in {'x': 1.0}")
     names = mechanism.velocity_names if velocities else mechanism.coordinate_names
     kind = _kind(mechanism) if velocities else "coordinate"
@@ -52,7 +52,7 @@ def given_arrays(
     return jnp.asarray(mask), jnp.asarray(values, mechanism.reference.dtype)
 
 
-def _kind(mechanism: AbstractMechanism) -> str:
+def _kind(mechanism: AbstractKinematics) -> str:
     """What velocities are called by: the coordinates, where they have their names."""
     return "coordinate" if mechanism.velocity_names == mechanism.coordinate_names else "velocity"
 
@@ -64,7 +64,7 @@ def _index(name: str, names: tuple[str, ...], kind: str, argument: str) -> int:
     raise ArgumentError(f"{argument}: there is no {kind} {name!r}{nearest(name, names, plural)}")
 
 
-def finite_vector(mechanism: AbstractMechanism, value: Numbers, names: tuple[str, ...], argument: str) -> Array:
+def finite_vector(mechanism: AbstractKinematics, value: Numbers, names: tuple[str, ...], argument: str) -> Array:
     """`value` as an array with one finite number for each name.
 
     Raises:

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.algebra.pseudo_inverse import RankFactors, rank_factors, row_norms
+from fgmbs.kinematics.base import AbstractKinematics, prepared
 from fgmbs.kinematics.closure import close, row_sizes
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.status import Status
 from fgmbs.typing import Constraints, Coordinates, Scalar
 
@@ -48,7 +48,7 @@ class PositionProblem(eqx.Module):
     All of it with changes v of the coordinates by their sizes.
     """
 
-    mechanism: AbstractMechanism
+    mechanism: AbstractKinematics
     q_start: Coordinates
     t: Float[Array, ""]
     given: Coordinates
@@ -91,7 +91,7 @@ class PositionProblem(eqx.Module):
 
 
 def solve_position(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     q_start: Coordinates,
     t: Scalar = 0.0,
     given_mask: Bool[Array, " n"] | None = None,

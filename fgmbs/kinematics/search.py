@@ -11,9 +11,9 @@ from jaxtyping import Array, Bool, Float
 from fgmbs.algebra.pseudo_inverse import rank_factors, row_norms
 from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import where_needed
+from fgmbs.kinematics.base import AbstractKinematics, prepared
 from fgmbs.kinematics.position import PositionInfo, PositionProblem, implicit_nearest, nearest_closed
 from fgmbs.kinematics.tracking import lead
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.status import Status
 from fgmbs.typing import Coordinates, Scalar
 
@@ -26,7 +26,7 @@ _LINEAR = 1e-9
 
 
 def nearest_assembly(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     t: Scalar,
     given: Bool[Array, " n"] | None,
     values: Coordinates,
@@ -65,7 +65,7 @@ def nearest_assembly(
 
 
 def aimed(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     start: Coordinates,
     t: Scalar,
     given: Bool[Array, " n"] | None,
@@ -122,7 +122,7 @@ def _problem(mechanism, start, t, given, values) -> PositionProblem:
 
 
 @program
-def distances(mechanism: AbstractMechanism, start: Coordinates, q: Float[Array, "poses n"]) -> Float[Array, " poses"]:
+def distances(mechanism: AbstractKinematics, start: Coordinates, q: Float[Array, "poses n"]) -> Float[Array, " poses"]:
     """How far poses are from a start, coordinates by their sizes."""
     mechanism = prepared(mechanism)
     return jax.vmap(lambda q: jnp.linalg.norm(mechanism.relative(mechanism.local(start, q))))(q)
@@ -142,7 +142,7 @@ class Attempts(NamedTuple):
 
 @program
 def search(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     start: Coordinates,
     t: Scalar,
     given: Bool[Array, " n"] | None,
@@ -215,7 +215,7 @@ def _moves(nv: int) -> np.ndarray:
 
 
 @program
-def unit_rows(mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> tuple[Bool[Array, ""], Float[Array, "m nv"]]:
+def unit_rows(mechanism: AbstractKinematics, q: Coordinates, t: Scalar) -> tuple[Bool[Array, ""], Float[Array, "m nv"]]:
     """(whether all constraints hold to rounding, Φ_q by changes by their sizes with rows of unit length)."""
     mechanism = prepared(mechanism)
     Phi_q = mechanism.sized(mechanism.constraint_jacobian(q, t))
@@ -225,7 +225,7 @@ def unit_rows(mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> tuple[
 
 
 @program
-def is_proper(mechanism: AbstractMechanism, q: Coordinates) -> Bool[Array, ""]:
+def is_proper(mechanism: AbstractKinematics, q: Coordinates) -> Bool[Array, ""]:
     """Whether no angle of an assembled configuration is half a turn from what the reference takes it for.
 
     A row that changes its sign when q_i grows by π, wherever q is, has the form a sin q_i + b cos q_i: it ties an angle

@@ -9,8 +9,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.algebra.kkt import product, spd_solve
 from fgmbs.algebra.pseudo_inverse import row_norms
+from fgmbs.kinematics.base import AbstractKinematics, prepared
 from fgmbs.kinematics.closure import Closure, Instant, row_sizes
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _NEWTON_LIMIT = 24
@@ -36,7 +36,7 @@ class Tracked(NamedTuple):
 
 
 def track(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     q0: Coordinates,
     t: Float[Array, " steps"],
     followed: tuple[int, ...],
@@ -61,7 +61,7 @@ def track(
 
 
 def lead(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     q0: Coordinates,
     t: Scalar,
     given: Bool[Array, " n"],
@@ -96,7 +96,7 @@ class _Way(NamedTuple):
 
 
 def walk(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     q0: Coordinates,
     t: Float[Array, " steps"],
     followed: tuple[int, ...],
@@ -152,7 +152,7 @@ def walk(
 
 
 def implicit_poses(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     tracked: Tracked,
     t: Float[Array, " steps"],
     followed: tuple[int, ...],
@@ -164,7 +164,7 @@ def implicit_poses(
 
 
 @eqx.filter_custom_jvp
-def implicit_pose(mechanism: AbstractMechanism, closure: Closure, q: Coordinates, t: Scalar) -> Coordinates:
+def implicit_pose(mechanism: AbstractKinematics, closure: Closure, q: Coordinates, t: Scalar) -> Coordinates:
     """q, which is closed at t, as a function of all that the closure depends on."""
     return q
 

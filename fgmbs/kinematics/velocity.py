@@ -10,8 +10,8 @@ from fgmbs.algebra.pseudo_inverse import pseudo_inverse, row_norms
 from fgmbs.arguments import finite_number
 from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
+from fgmbs.kinematics.base import AbstractKinematics, prepared
 from fgmbs.kinematics.names import Numbers, finite_vector, given_arrays, listed
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
 _CONTRADICTION = 1e-9
@@ -19,7 +19,7 @@ _CONTRADICTION = 1e-9
 
 
 def solve_velocity(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     q: Coordinates,
     t: Scalar = 0.0,
     given_mask: Bool[Array, " nv"] | None = None,
@@ -45,7 +45,7 @@ def solve_velocity(
 
 
 def solve_acceleration(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     q: Coordinates,
     dq: Velocities,
     t: Scalar = 0.0,
@@ -70,7 +70,7 @@ def solve_acceleration(
 
 
 def velocities(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     q: Numbers,
     given: Mapping[str, float] | None = None,
     *,
@@ -100,7 +100,7 @@ def velocities(
     return dq
 
 
-def contradiction(mechanism: AbstractMechanism, dq: Velocities, gaps: Constraints, given: Mapping[str, float]) -> str:
+def contradiction(mechanism: AbstractKinematics, dq: Velocities, gaps: Constraints, given: Mapping[str, float]) -> str:
     """Why there are no such velocities; dq and gaps as `velocity_and_gaps` returns them."""
     names, gaps = mechanism.velocity_names, np.asarray(gaps)
     open_rows = [name for name, gap in zip(mechanism.constraint_names, gaps, strict=True) if gap > 1e-3 * np.max(gaps)]
@@ -119,7 +119,7 @@ def contradiction(mechanism: AbstractMechanism, dq: Velocities, gaps: Constraint
 
 @program
 def velocity_and_gaps(
-    mechanism: AbstractMechanism,
+    mechanism: AbstractKinematics,
     q: Coordinates,
     t: Scalar,
     mask: Bool[Array, " nv"],
@@ -142,7 +142,7 @@ def velocity_and_gaps(
 
 
 def _nearest_rates(
-    mechanism: AbstractMechanism, q, t, rhs: Constraints, given_mask, given_values, start: Velocities | None
+    mechanism: AbstractKinematics, q, t, rhs: Constraints, given_mask, given_values, start: Velocities | None
 ) -> Velocities:
     """min |x − start|², by sizes, over the least-squares solutions of Φ_q x = rhs, x_i = value_i."""
     Phi_q = mechanism.sized(mechanism.constraint_jacobian(q, t))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgmbs.kinematics.singular import SINGULAR
+from fgmbs.dynamics.singular import SINGULAR
 from fgmbs.plots.style import COLOURS, GREY, WORDS, legend, new_figure, one_motion, plot_columns, prominent, widen
 from fgmbs.results import energy_drift, errors
 

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from fgmbs.algebra.kkt import kkt_inverse
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.transitions import AbstractTransition, Trapezoidal
 from fgmbs.factors import constraints
@@ -30,7 +31,6 @@ from fgmbs.factors.transition import (
     transition,
 )
 from fgmbs.graph.time_graph import TimeGraph
-from fgmbs.kinematics.chart import MotionChart
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 from fgmbs.unknowns import Free

@@ -15,7 +15,8 @@ import numpy as np
 from fgmbs.compiled.buckets import by_step
 from fgmbs.compiled.program import program
 from fgmbs.io.texts import texts_of
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.kinematics.base import prepared
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.results.robots import quaternions
 from fgmbs.status import Status
 

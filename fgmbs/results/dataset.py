@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
+from fgmbs.dynamics.singular import rank_margins
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.io.planar.load import of_yaml, parse_mechanism
-from fgmbs.kinematics.singular import rank_margins
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.mechanisms.planar.visuals import Visual, visuals
 from fgmbs.mechanisms.tree.robot import Robot

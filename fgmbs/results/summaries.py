@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fgmbs.dynamics.singular import SINGULAR
 from fgmbs.kinematics import assemble, mobility
-from fgmbs.kinematics.singular import SINGULAR
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.results.comparison import energy_drift, rmse
 

@@ -13,7 +13,8 @@ from jaxtyping import Array, Float
 from fgmbs.arguments import Numbers, by_name, finite, nearest, of_type, whole_number
 from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
-from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism, prepared
+from fgmbs.kinematics.base import prepared
+from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.sensors.base import AbstractSensor, Reading, wrapped
 from fgmbs.signals.recordings.recording import Recording, Signal
 from fgmbs.typing import Scalar

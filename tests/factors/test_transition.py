@@ -8,12 +8,12 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import fgmbs
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.transitions import HermiteSimpson, State, between
 from fgmbs.factors.base import Instant
 from fgmbs.factors.transition import transition
 from fgmbs.inputs import Disturbance, GaussMarkov, RandomWalk, WhiteNoise
-from fgmbs.kinematics.chart import MotionChart
 from fgmbs.problems.estimation.graph import EstimationModel
 from fgmbs.unknowns import Free
 

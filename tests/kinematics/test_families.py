@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics import Closure, assemble, mobility, solve_acceleration, sweep, track, velocities
-from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kinematics.closure import Instant
 
 PENDULUM = families.spherical_pendulum(arm=(0.1, -0.2, 0.5))

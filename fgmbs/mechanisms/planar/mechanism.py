@@ -12,6 +12,7 @@ from fgmbs.arguments import Numbers, by_name, nearest
 from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError
+from fgmbs.kinematics.mobility import degrees_of_freedom
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar import scopes
 from fgmbs.mechanisms.planar.constraints.absolute_angle import absolute_angle
@@ -257,8 +258,6 @@ class PlanarMechanism(AbstractMechanism):
     def dof(self) -> int:
         """Degrees of freedom of the mechanism as described, whatever its parameters are now (also while traced)."""
         if self.structure.dof is None:
-            from fgmbs.kinematics.mobility import degrees_of_freedom  # kinematics build on mechanisms
-
             return degrees_of_freedom(self.described)  # which says why there are none
         return self.structure.dof
 

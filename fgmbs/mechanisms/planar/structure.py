@@ -4,6 +4,7 @@ import functools
 from collections.abc import Mapping
 
 from fgmbs.errors import FgmbsError
+from fgmbs.kinematics.mobility import degrees_of_freedom
 from fgmbs.mechanisms.planar import scopes
 from fgmbs.mechanisms.planar.description import MechanismDescription, VisualDescription
 from fgmbs.mechanisms.planar.topology import planar_topology
@@ -83,8 +84,6 @@ def _drawn(description: MechanismDescription, visuals: tuple[VisualDescription |
 
 def counted(mechanism) -> int | None:
     """Degrees of freedom of a mechanism in a generic pose, or None if it cannot be assembled."""
-    from fgmbs.kinematics.mobility import degrees_of_freedom  # kinematics build on mechanisms
-
     try:
         return degrees_of_freedom(mechanism)
     except FgmbsError:

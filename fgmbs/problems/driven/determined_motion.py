@@ -17,11 +17,12 @@ from fgmbs.compiled.tracing import is_traced, repeat, where_needed
 from fgmbs.dynamics.drive import least_effort
 from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError
+from fgmbs.kinematics.base import prepared
 from fgmbs.kinematics.closure import Closure, Instant
 from fgmbs.kinematics.names import listed
 from fgmbs.kinematics.search import aimed, unit_rows
 from fgmbs.kinematics.tracking import Tracked, implicit_pose, implicit_poses, walk
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.driven.desired import DesiredMotion
 from fgmbs.problems.driven.driven_motion import MISSING, DrivenMotion, driven_motion
 from fgmbs.problems.driven.first_pose import check_first_pose, first_pose, out_of_reach

@@ -18,11 +18,12 @@ from fgmbs.factors.constraints import position_constraint
 from fgmbs.factors.priors import tracking_selected
 from fgmbs.graph.time_graph import TimeGraph
 from fgmbs.kinematics import assemble
+from fgmbs.kinematics.base import prepared
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import coordinate_index, given_arrays, listed
 from fgmbs.kinematics.search import nearest_assembly
 from fgmbs.kinematics.velocity import contradiction, velocity_and_gaps
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.status import Status
 from fgmbs.typing import Coordinates, Scalar, Velocities

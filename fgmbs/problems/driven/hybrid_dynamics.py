@@ -14,9 +14,10 @@ from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.errors import ArgumentError, Interrupted
+from fgmbs.kinematics.base import prepared
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.names import listed
-from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.driven.desired import (
     Desired,
     DesiredMotion,

@@ -14,8 +14,9 @@ from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.errors import ArgumentError
+from fgmbs.kinematics.base import prepared
 from fgmbs.kinematics.names import listed
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.driven.desired import Desired, DesiredMotion, desired_motion
 from fgmbs.problems.driven.determined_motion import TrackingProblem, tracked_motion
 from fgmbs.problems.driven.driven_motion import DrivenMotion, driven_motion

@@ -11,15 +11,16 @@ from jaxtyping import Array, Float, Int
 
 from fgmbs.algebra.kkt import kkt_inverse
 from fgmbs.compiled.program import program
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.dynamics.forcing import Forcing, force_directions
 from fgmbs.dynamics.transitions import Trapezoidal
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import soft_equality, tracking, tracking_selected
 from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
-from fgmbs.kinematics.chart import MotionChart
+from fgmbs.kinematics.base import prepared
 from fgmbs.linear import METHODS
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.trajectory import Tightness, Trajectory
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.status import Status

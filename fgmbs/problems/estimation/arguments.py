@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.arguments import by_name, finite_number, of_type, texts
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.inputs import AbstractInput, Disturbance, GaussMarkov, RandomWalk, augmented, commands, remembered
 from fgmbs.kinematics import assemble, velocities
-from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kinematics.names import given_arrays, listed, velocity_index
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.scales import own_scale, travel

@@ -12,9 +12,10 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from fgmbs.compiled.program import program
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics import assemble
+from fgmbs.kinematics.base import prepared
 from fgmbs.kinematics.closure import Closure
 from fgmbs.kinematics.search import is_proper
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar
 
 _GUESSES = 64

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.dynamics.forcing import Forcing, Frames, force_directions
 from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
 from fgmbs.factors.base import Factor, Noise
@@ -28,7 +29,6 @@ from fgmbs.inputs import (
     remembered,
     white,
 )
-from fgmbs.kinematics.chart import MotionChart
 from fgmbs.linear import Marginals
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.trajectory import Trajectory

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.arguments import finite_number
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.dynamics.transitions import TRANSITIONS, AbstractTransition
 from fgmbs.errors import ArgumentError, AssemblyError
-from fgmbs.kinematics.chart import MotionChart
 from fgmbs.kinematics.names import coordinate_index, listed
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism

@@ -15,8 +15,9 @@ from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Known, Step, Stepper
 from fgmbs.dynamics.transitions import AbstractTransition
+from fgmbs.kinematics.base import prepared
 from fgmbs.kinematics.closure import Closure
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.driven.motors import Motor
 from fgmbs.status import Status
 from fgmbs.typing import Coordinates, Scalar, Velocities

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.dynamics import acceleration, energy, nonconservative_power, reactions
+from fgmbs.dynamics.singular import SINGULAR, rank_margins
 from fgmbs.errors import ArgumentError, SolveError
-from fgmbs.kinematics.singular import SINGULAR, rank_margins
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.motion import AbstractMotion
 from fgmbs.problems.simulation.sensitivity import growth_of_changes

@@ -7,8 +7,9 @@ from jaxtyping import Array, Float
 
 from fgmbs.compiled.program import program
 from fgmbs.dynamics import acceleration
-from fgmbs.kinematics.chart import MotionChart
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.dynamics.chart import MotionChart
+from fgmbs.kinematics.base import prepared
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _AT_ONCE = 512

@@ -17,16 +17,17 @@ from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics import acceleration
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.dynamics.forcing import Forcing
+from fgmbs.dynamics.singular import refuse_no_motion
 from fgmbs.dynamics.stepping import Step
 from fgmbs.errors import Interrupted
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import prior
 from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
-from fgmbs.kinematics.chart import MotionChart
-from fgmbs.kinematics.singular import refuse_no_motion
+from fgmbs.kinematics.base import prepared
 from fgmbs.linear import METHODS
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.simulation.arguments import Integrator, Plan, SimulationProblem, prepare_simulate, refuse_rigid
 from fgmbs.problems.simulation.marching import InChunks, Marched, Outside, Run, at_once, counted_scan, march
 from fgmbs.problems.simulation.result import Simulation, observe, worst

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.inputs import AbstractInput, Disturbance, Recorded, WhiteNoise, commands
-from fgmbs.kinematics.chart import MotionChart
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.data import Channel, lines, samples

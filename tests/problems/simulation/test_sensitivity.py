@@ -8,7 +8,7 @@ import pytest
 
 import fgmbs
 from fgmbs import ArgumentError, results
-from fgmbs.kinematics.chart import MotionChart
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.results.summaries import simulation_summary
 
 

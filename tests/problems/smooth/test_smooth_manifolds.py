@@ -10,9 +10,9 @@ from families import LabelledPendulum, RigidBody, rigid_body
 from scipy.stats import chi2
 
 import fgmbs
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.inputs import Disturbance
 from fgmbs.kinematics import velocities
-from fgmbs.kinematics.chart import MotionChart
 from fgmbs.problems.estimation.arguments import chosen_coordinates
 from fgmbs.sensors import Gyroscope, Position
 

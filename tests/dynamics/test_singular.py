@@ -6,8 +6,8 @@ import pytest
 
 import fgmbs
 from fgmbs import planar as p
+from fgmbs.dynamics.singular import rank_margins, refuse_no_motion
 from fgmbs.errors import AssemblyError, SolveError
-from fgmbs.kinematics.singular import rank_margins, refuse_no_motion
 
 MOTIONS = {"parallelogram": (1.0, 1.0), "antiparallelogram": (1.0, -3.0)}
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fgmbs
+from fgmbs.dynamics.chart import MotionChart
 from fgmbs.io.planar.load import load
-from fgmbs.kinematics.chart import MotionChart
 
 
 @pytest.fixture(scope="module", params=("fourbar", "five_bar", "parallel_robot"))

@@ -10,8 +10,9 @@ from jaxtyping import Array, Float
 from fgmbs.algebra.pseudo_inverse import rank_limit, row_norms
 from fgmbs.compiled.program import program
 from fgmbs.errors import AssemblyError
+from fgmbs.kinematics.base import prepared
 from fgmbs.kinematics.search import unit_rows
-from fgmbs.mechanisms.base import AbstractMechanism, prepared
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 SINGULAR = 1e-2
