@@ -8,7 +8,7 @@ import pytest
 from fgmbs.errors import ArgumentError
 from fgmbs.io.planar.load import load, parse_mechanism
 from fgmbs.mechanisms.planar import scopes
-from fgmbs.mechanisms.planar.joints import joint_forces, pin_names
+from fgmbs.mechanisms.planar.joints import pin_names
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 
 FOURBAR = """
@@ -83,7 +83,7 @@ def terms(mechanism, q, dq, t):
     return mechanism.mass_matrix(q), mechanism.forces(q, dq, t), mechanism.actuation(q, t), *rows
 
 
-FORCES = jax.jit(joint_forces)
+FORCES = jax.jit(PlanarMechanism.joint_forces)
 
 
 class State:
@@ -371,7 +371,7 @@ def test_without_commands_bodies_feel_none(actuated):
     without = FORCES(actuated.mechanism, q, dq, ddq, lambda_, t)
     np.testing.assert_allclose(without, FORCES(actuated.mechanism, q, dq, ddq, lambda_, t, 0.0 * u), atol=1e-10)
     with pytest.raises(ArgumentError, match=r"u: expected a command for each of the 6 actuators; found shape \(2,\)"):
-        joint_forces(actuated.mechanism, q, dq, ddq, lambda_, t, jnp.ones(2))
+        actuated.mechanism.joint_forces(q, dq, ddq, lambda_, t, jnp.ones(2))
 
 
 def test_batch_and_its_derivatives_are_those_of_single_calls(actuated):
@@ -379,7 +379,7 @@ def test_batch_and_its_derivatives_are_those_of_single_calls(actuated):
 
     def varied(s):
         changed = mechanism.with_parameters({"crank.mass": 1.0 + s, "P.x": 0.7 + 0.1 * s})
-        return joint_forces(changed, *(x * (1.0 + 0.1 * s) for x in arguments))
+        return changed.joint_forces(*(x * (1.0 + 0.1 * s) for x in arguments))
 
     @jax.jit
     def answers(s):

@@ -23,15 +23,16 @@ from fgmbs.mechanisms.planar.constraints.relative_angle import relative_angle
 from fgmbs.mechanisms.planar.description import MechanismDescription
 from fgmbs.mechanisms.planar.forces import couple
 from fgmbs.mechanisms.planar.inertia import mass_matrix, weights
-from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
+from fgmbs.mechanisms.planar.numbers import PlanarNumbers
 from fgmbs.mechanisms.planar.topology import ConstraintGroup, constraints, planar_topology
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
 
 def joint_forces(
-    mechanism: PlanarMechanism,
+    description: MechanismDescription,
+    parameters: dict[str, Float[Array, ""]],
+    numbers: PlanarNumbers,
     q: Coordinates,
-    dq: Velocities,
     ddq: Velocities,
     lambda_: Constraints,
     t: Scalar,
@@ -50,10 +51,11 @@ def joint_forces(
     least norm.
 
     Args:
-        mechanism: The mechanism.
+        description: What the mechanism is, but for its numbers …
+        parameters: … the independent ones …
+        numbers: … and those that follow from them.
         q: Coordinates that satisfy Φ(q, t) = 0 [m, rad].
-        dq: Velocities; the force balance of natural coordinates has no terms in them [m/s, rad/s].
-        ddq: Accelerations [m/s², rad/s²].
+        ddq: Accelerations; the force balance of natural coordinates has no terms in velocities [m/s², rad/s²].
         lambda_: Multipliers of M q̈ + Φ_qᵀ λ = Q + A u.
         t: Time [s].
         u: Commands of the actuators, zero by default [N, N·m].
@@ -64,15 +66,14 @@ def joint_forces(
     Raises:
         ArgumentError: u has not one command for each actuator.
     """
-    description = mechanism.structure.blank
     commands = len(description.actuators)
     if u is not None and u.shape != (commands,):
         raise ArgumentError(f"u: expected a command for each of the {commands} actuators; found shape {u.shape}")
-    topology, pins, numbers = planar_topology(description), _planar_pins(description), mechanism._numbers
+    topology, pins = planar_topology(description), _planar_pins(description)
     p = topology.table(q, numbers.fixed_points)
     ddp = topology.table(ddq, jnp.zeros_like(numbers.fixed_points))
 
-    M, weight = _inertia(description, mechanism.parameters)
+    M, weight = _inertia(description, parameters)
     forces = (M @ ddp[pins.rows].ravel()).reshape(-1, 2) - weight
     for k, rows, places in pins.groups:
         shares = _pulled_back(topology.groups[k], numbers.constraints[k], p, q, lambda_[rows])

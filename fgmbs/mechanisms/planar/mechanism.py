@@ -33,6 +33,7 @@ from fgmbs.mechanisms.planar.description import (
 )
 from fgmbs.mechanisms.planar.expressions import ExpressionError
 from fgmbs.mechanisms.planar.forces import actuation, generalized_forces, potential
+from fgmbs.mechanisms.planar.joints import joint_forces, pin_names
 from fgmbs.mechanisms.planar.limits import beyond_limits, inertia_about_centre
 from fgmbs.mechanisms.planar.numbers import PlanarNumbers, planar_numbers
 from fgmbs.mechanisms.planar.structure import PlanarStructure, counted
@@ -299,8 +300,6 @@ class PlanarMechanism(AbstractMechanism):
     @property
     def pin_names(self) -> tuple[str, ...]:
         """`BODY@POINT` for every body and each of its points, in the order of the file."""
-        from fgmbs.mechanisms.planar.joints import pin_names  # joints build on this module
-
         return pin_names(self.structure.blank)
 
     def joint_forces(
@@ -313,9 +312,7 @@ class PlanarMechanism(AbstractMechanism):
         u: Float[Array, " nu"] | None = None,
     ) -> Float[Array, "pins 2"]:
         """Force on each body at each of its points, in the order of `pin_names` [N]; see `planar.joints`."""
-        from fgmbs.mechanisms.planar.joints import joint_forces  # joints build on this module
-
-        return joint_forces(self, q, dq, ddq, lambda_, t, u)
+        return joint_forces(self.structure.blank, known(self.parameters), self._numbers, q, ddq, lambda_, t, u)
 
     @property
     def gravity(self) -> Float[Array, "2"]:
