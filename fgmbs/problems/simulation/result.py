@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.dynamics import acceleration, energy, nonconservative_power, reactions
+from fgmbs.dynamics.sensitivity import growth_of_changes
 from fgmbs.dynamics.singular import SINGULAR, rank_margins
 from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.motion import AbstractMotion
-from fgmbs.problems.simulation.sensitivity import growth_of_changes
 from fgmbs.status import Status
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 

@@ -22,12 +22,12 @@ from fgmbs.problems.estimation.arguments import checked_commands, checked_window
 from fgmbs.problems.estimation.data import Grid, left_out
 from fgmbs.problems.estimation.first_state import DECIDED
 from fgmbs.problems.estimation.unknowns import checked_priors
+from fgmbs.problems.online.lagged import advanced, lagged
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.simulation.result import worst
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth, with_others
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, modelled
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
-from fgmbs.problems.smooth.lagged import advanced, lagged
 from fgmbs.problems.smooth.other_motions import Compared, Motion, compared
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.remembering import BETTER, remembering, with_memory
