@@ -22,10 +22,10 @@ LAYERS = (
     *(
         ("graph",),
         ("solvers",),
-        ("problems",),
         ("io",),
-        ("planar", "robots", "tree"),
         ("results",),
+        ("problems",),
+        ("planar", "robots", "tree"),
         ("plots",),
         ("commands",),
         ("cli",),
@@ -33,8 +33,6 @@ LAYERS = (
     ),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-LATE = {("problems", "results")}
-"""Imports upwards that are allowed inside functions: `save`."""
 OPTIONAL = {"matplotlib", "PIL", "xarray", "h5netcdf", "pyarrow"}
 ROOMS = sorted({path.parent for path in PACKAGE.rglob("*.py")})
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
@@ -66,12 +64,9 @@ def layer_of(module):
 def test_imports_point_down(path):
     own = path.relative_to(PACKAGE).with_suffix("").parts[0]
     assert own in RANK, f"{own} has no place in the order of layers"
-    for module, at_once in imports(path):
-        if not module.startswith("fgmbs."):
-            continue
-        other = layer_of(module)
-        if at_once or (own, other) not in LATE:
-            assert RANK[other] <= RANK[own], f"{own} imports {module}, which stands above it"
+    for module, _ in imports(path):
+        if module.startswith("fgmbs."):
+            assert RANK[layer_of(module)] <= RANK[own], f"{own} imports {module}, which stands above it"
 
 
 @pytest.mark.parametrize("path", sorted((PACKAGE / "linear").glob("*.py")), ids=lambda path: path.name)

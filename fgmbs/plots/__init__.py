@@ -26,8 +26,8 @@ from fgmbs.plots.sensors import residual_figure as residual_figure
 from fgmbs.plots.sensors import sensor_figure as sensor_figure
 from fgmbs.plots.style import COLOURS as COLOURS
 from fgmbs.plots.style import require_matplotlib as require_matplotlib
+from fgmbs.problems.identify.report import identification_sections
 from fgmbs.results import is_estimate, written_whole
-from fgmbs.results.identification import identification_sections
 
 if TYPE_CHECKING:
     import xarray as xr

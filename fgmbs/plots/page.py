@@ -11,7 +11,7 @@ from fgmbs.results import sections
 if TYPE_CHECKING:
     import xarray as xr
 
-    from fgmbs.results.estimates import Section
+    from fgmbs.results.report import Section
 
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 1080px; margin: 2em auto; padding: 0 1em; color: #222; }

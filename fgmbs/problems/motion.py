@@ -1,60 +1,101 @@
-"""What all results have in common: a motion of a mechanism."""
+"""What results of dynamics have in common: a motion by the equations of motion, and what follows from it."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.dynamics.singular import rank_margins
+from fgmbs.errors import AssemblyError
+from fgmbs.results.contents import (
+    FLAGS,
+    Contents,
+    all_of,
+    attributes,
+    codes,
+    force_units,
+    names_of_q_and_dq,
+    of_mechanism,
+    per_second,
+    steps_of,
+    together,
+    worst_text,
+)
+from fgmbs.results.motion import AbstractMotion
 from fgmbs.status import Status
 
-if TYPE_CHECKING:
-    import xarray as xr
+
+class AbstractDynamicMotion(AbstractMotion):
+    """A motion that meets the equations of motion at every step."""
+
+    reactions: eqx.AbstractVar[Float[Array, "*batch steps nv"]]
+    """Generalized reaction forces −Φ_qᵀ λ of all constraints, along the velocities [N, N·m]."""
+    kinetic: eqx.AbstractVar[Float[Array, "*batch steps"]]
+    """Kinetic energy [J]."""
+    potential: eqx.AbstractVar[Float[Array, "*batch steps"]]
+    """Potential energy of gravity and springs [J]."""
+    power: eqx.AbstractVar[Float[Array, "*batch steps"]]
+    """Power of the forces that have no potential, actuators left out; dissipation is negative [W]."""
+    constraint_norm: eqx.AbstractVar[Float[Array, "*batch steps"]]
+    """‖Φ(q, t)‖₂."""
+    velocity_constraint_norm: eqx.AbstractVar[Float[Array, "*batch steps"]]
+    """‖Φ_q dq + Φ_t‖₂."""
+    step_status: eqx.AbstractVar[Status]
+    """How each step ended."""
 
 
-class AbstractMotion(eqx.Module):
-    """A motion, step by step: of `simulate`, `inverse_dynamics`, `hybrid_dynamics` or `smooth`."""
+def motion_contents(result: AbstractDynamicMotion, own: Contents) -> Contents:
+    """What the dataset of every such motion has, and its own."""
+    step = steps_of(result.t)
+    return together(_motion(result, step), own, of_mechanism(result.mechanism, result.q, result.t, step))
 
-    mechanism: eqx.AbstractVar[AbstractMechanism]
-    """With the parameters that it moved with."""
-    t: eqx.AbstractVar[Float[Array, "*batch steps"]]
-    """Time [s]."""
-    q: eqx.AbstractVar[Float[Array, "*batch steps n"]]
-    """Coordinates [m, rad]."""
-    dq: eqx.AbstractVar[Float[Array, "*batch steps nv"]]
-    """Velocities [m/s, rad/s]."""
-    ddq: eqx.AbstractVar[Float[Array, "*batch steps nv"]]
-    """Accelerations [m/s², rad/s²]."""
-    multipliers: eqx.AbstractVar[Float[Array, "*batch steps m"]]
-    """Multipliers λ of the constraints [N, N·m per unit of the constraint]."""
-    step_status: eqx.AbstractVar[Status | None]
-    """How each step ended; None where they were solved all at once."""
-    status: eqx.AbstractVar[Status]
-    """How the whole ended."""
 
-    @property
-    def coordinate_names(self) -> tuple[str, ...]:
-        """Names of q."""
-        return self.mechanism.coordinate_names
+def _motion(result: AbstractDynamicMotion, step: tuple[str, ...]) -> Contents:
+    mechanism = result.mechanism
+    units, rates, forces = mechanism.coordinate_units, mechanism.velocity_units, force_units(mechanism)
+    note, rate_note = (
+        {"note": f"the unit of each {kind} stands in the variable `{variable}`"}
+        for kind, variable in (("coordinate", "unit"), ("velocity", "velocity_unit"))
+    )
+    variables = {
+        "q": ((*step, "coordinate"), result.q, attributes("coordinates", all_of(units)) | note),
+        "dq": ((*step, "velocity"), result.dq, attributes("velocities", all_of(rates)) | rate_note),
+        "ddq": ((*step, "velocity"), result.ddq, attributes("accelerations", per_second(all_of(rates)))),
+        "multipliers": ((*step, "constraint"), result.multipliers, attributes("multipliers", "N, N m per constraint")),
+        "reactions": (
+            (*step, "velocity"),
+            result.reactions,
+            attributes("generalized reaction forces", all_of(forces)),
+        ),
+        "kinetic": (step, result.kinetic, attributes("kinetic energy", "J")),
+        "potential": (step, result.potential, attributes("potential energy", "J")),
+        "power": (step, result.power, attributes("power of forces without potential, but for actuators", "W")),
+        "constraint_norm": (step, result.constraint_norm, attributes("norm of the constraints", "m², m, rad")),
+        "velocity_constraint_norm": (
+            step,
+            result.velocity_constraint_norm,
+            attributes("norm of the constraint rates", "m²/s, m/s, rad/s"),
+        ),
+        **_rank_margin(result, step),
+        "step_status": (step, codes(result.step_status), FLAGS),
+        "status": (step[:-1], codes(result.status), FLAGS),
+    }
+    coordinates = {
+        "t": (step, result.t, attributes("time", "s")),
+        **names_of_q_and_dq(mechanism),
+        "constraint": list(mechanism.constraint_names),
+    }
+    return Contents(variables, coordinates, {"status": worst_text(result.status)})
 
-    def state(self, step: int) -> dict[str, dict[str, float]]:
-        """Coordinates and velocities at a step, as the arguments `start` and `start_velocities` of another question."""
-        named = {
-            "start": (self.coordinate_names, self.q[step]),
-            "start_velocities": (self.mechanism.velocity_names, self.dq[step]),
-        }
-        return {key: dict(zip(names, np.asarray(x).tolist(), strict=True)) for key, (names, x) in named.items()}
 
-    def to_dataset(self) -> "xr.Dataset":
-        """All of it with names and units; see `fgmbs.results`."""
-        from fgmbs.results import to_dataset  # results build on problems
-
-        return to_dataset(self)
-
-    def save(self, path: str | Path) -> None:
-        """Writes a netCDF file with names and units; see `fgmbs.results`."""
-        from fgmbs.results import save  # results build on problems
-
-        save(self, path)
+def _rank_margin(result: AbstractDynamicMotion, step: tuple[str, ...]) -> dict[str, Any]:
+    """How far a single motion is from singular poses."""
+    if len(step) > 1 or not np.isfinite(result.q).all():
+        return {}
+    try:
+        margins, dependent = rank_margins(result.mechanism, result.q, result.t)
+    except AssemblyError:  # it cannot be assembled as drawn, only from where this motion started
+        return {}
+    about = attributes("least singular value of the constraints, relative to the largest; 0 in a singular pose", "1")
+    return {"rank_margin": (step, margins, about | {"dependent": ", ".join(dependent)})}

@@ -39,6 +39,16 @@ class Contents(NamedTuple):
     attrs: dict[str, Any]
 
 
+def together(*parts: Contents) -> Contents:
+    """All of some parts; the last one has the word where several have the same name."""
+    return Contents(*({name: told for part in parts for name, told in part[k].items()} for k in range(3)))
+
+
+def steps_of(t: jax.Array) -> tuple[str, ...]:
+    """Dimensions of what has a row for every step: `member`, `member_1`, … for the axes of a batch, then `step`."""
+    return (*("member" + f"_{i}" * (i > 0) for i in range(t.ndim - 1)), "step")
+
+
 def attributes(long_name: str, units: str) -> dict[str, str]:
     return {"long_name": long_name, "units": units}
 

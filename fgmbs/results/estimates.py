@@ -1,38 +1,23 @@
 """What an estimate says, in words and numbers."""
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.results.comparison import errors, rmse
-from fgmbs.results.dataset import to_dataset
-from fgmbs.results.summaries import aligned, mechanism_line
+from fgmbs.results.motion import AbstractMotion, to_dataset
+from fgmbs.results.report import Section, in_words
+from fgmbs.results.summaries import mechanism_line
 from fgmbs.results.warnings import FAR, start_place, starts_of, suspects, warnings
 
 if TYPE_CHECKING:
     import xarray as xr
 
-_WORDS = ("", "kind", "at t [s]")
-"""Headers of columns of words."""
 _FIRST_TIMES = 4
 """Outliers whose time is reported."""
 _CERTAIN = 1e6
 """How many times less likely a start is that need not be counted: a million."""
-
-
-class Section(NamedTuple):
-    """A part of a report: a table, or sentences where there is no header."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-
-    @property
-    def sides(self) -> list[str]:
-        """ "<" for columns of words, ">" for columns of numbers."""
-        return ["<" if k == 0 or word in _WORDS else ">" for k, word in enumerate(self.header)]
 
 
 def is_estimate(dataset: "xr.Dataset") -> bool:
@@ -40,7 +25,7 @@ def is_estimate(dataset: "xr.Dataset") -> bool:
     return "group" in dataset.dims
 
 
-def smoothed_report(motion: SmoothedMotion) -> str:
+def smoothed_report(motion: AbstractMotion) -> str:
     """How an estimate went, how well sensors and model agree, and warnings."""
     return estimate_report(to_dataset(motion))
 
@@ -52,19 +37,6 @@ def estimate_report(dataset: "xr.Dataset", seconds: float | None = None) -> str:
         seconds: How long it took.
     """
     return in_words(sections(dataset, seconds))
-
-
-def in_words(parts: list[Section]) -> str:
-    """The parts of a report as text."""
-    blocks = []
-    for section in parts:
-        if not section.header:
-            blocks.append("\n".join([section.title, *(f"- {text}" for (text,) in section.rows)]))
-        elif section.header == ("", ""):
-            blocks.append(aligned(section.rows))
-        else:
-            blocks.append(_table(section))
-    return "\n\n".join(blocks)
 
 
 def sections(dataset: "xr.Dataset", seconds: float | None = None) -> list[Section]:
@@ -220,12 +192,3 @@ def _known(dataset: "xr.Dataset") -> list[tuple[str, ...]]:
 
 def _number(value: float, form: str) -> str:
     return "" if np.isnan(value) else f"{value:{form}}"
-
-
-def _table(section: Section) -> str:
-    """Columns of text: names to the left, numbers to the right."""
-    rows = [section.header, *section.rows]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(section.header))]
-    shapes = [f"{side}{width}" for side, width in zip(section.sides, widths, strict=True)]
-    lines = ["  ".join(f"{cell:{shape}}" for cell, shape in zip(row, shapes, strict=True)) for row in rows]
-    return "\n".join([section.title, *(f"  {line}".rstrip() for line in lines)])

@@ -6,25 +6,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fgmbs.arguments import file_path, of_type
+from fgmbs.arguments import file_path
 from fgmbs.errors import ArgumentError
-from fgmbs.problems.driven.driven_motion import DrivenMotion
-from fgmbs.problems.simulation.result import Simulation
-from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
-from fgmbs.results.dataset import to_dataset
 
 if TYPE_CHECKING:
     import xarray as xr
-
-
-def save(result: Simulation | DrivenMotion | SmoothedMotion, path: str | os.PathLike[str]) -> None:
-    """Writes a result to a netCDF file; see `write`.
-
-    Raises:
-        ArgumentError: It is no result, or the file cannot be written.
-    """
-    of_type("result", result, (Simulation, DrivenMotion, SmoothedMotion), "a result of simulate, smooth …")
-    write(to_dataset(result), path)
 
 
 def write(dataset: "xr.Dataset", path: str | os.PathLike[str]) -> None:

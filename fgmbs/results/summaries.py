@@ -1,6 +1,5 @@
 """What a dataset or a mechanism says, in a few lines of text."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +8,7 @@ from fgmbs.dynamics.singular import SINGULAR
 from fgmbs.kinematics import assemble, mobility
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.results.comparison import energy_drift, rmse
+from fgmbs.results.report import aligned
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -132,8 +132,3 @@ def mechanism_line(dataset: "xr.Dataset") -> str:
     """Its name and its coordinates."""
     names = dataset.coordinate.values
     return f"{dataset.attrs['name']}: {', '.join(names[:8])}{', …' * (len(names) > 8)}"
-
-
-def aligned(lines: Sequence[tuple[str, ...]]) -> str:
-    """Lines of a name and a text."""
-    return "\n".join(f"{name:<13} {text}" for name, text in lines)

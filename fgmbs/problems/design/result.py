@@ -12,6 +12,7 @@ from scipy import special
 
 from fgmbs.arguments import file_path
 from fgmbs.errors import ArgumentError
+from fgmbs.results.report import Section, in_words
 from fgmbs.signals.recordings.recording import Recording
 from fgmbs.signals.trajectories.fourier import FourierSeries
 from fgmbs.unknowns import Free
@@ -166,6 +167,30 @@ class ExcitationDesign:
 
     def report(self) -> str:
         """Standard deviations before and after, distances to the limits and warnings, in words and numbers."""
-        from fgmbs.results.design import design_report  # results build on problems
+        worst = self.random_worst
+        best, median = 100 * np.min(worst), 100 * np.median(worst)
+        overview = [
+            ("worst standard deviation", f"{100 * self.worst:.3g} % of its value"),
+            (f"of {len(worst)} random signals", f"best {best:.3g} %, median {median:.3g} %"),
+            ("log det", f"{self.log_det:.4g}; of the best random signal {self.random_log_det[0]:.4g}"),
+        ]
+        limits = [
+            (one.name, one.kind, *(f"{x:.4g}" for x in (one.least, one.largest, one.lower, one.upper, one.margin)))
+            for one in self.margins
+        ]
+        parts = [
+            Section("Design", ("", ""), overview),
+            Section("Parameters", ("parameter", "value", "±", "± before", "", "kind"), self._parameters()),
+            Section("Limits", ("name", "kind", "from", "to", "lower", "upper", "margin"), limits),
+            Section("Warnings", (), [(text,) for text in self.warnings()]),
+        ]
+        return in_words([part for part in parts if part.rows])
 
-        return design_report(self)
+    def _parameters(self) -> list[tuple[str, ...]]:
+        rows, before = [], self.std_before
+        for name, std in self.std.items():
+            value = self.values[name]
+            relative = f"{100 * std / abs(value):.3g} %" if value != 0 else ""
+            role = "wanted" if name in self.wanted else "found along with them"
+            rows.append((name, f"{value:.6g}", f"{std:.2g}", f"{before[name]:.2g}", relative, role))
+        return rows

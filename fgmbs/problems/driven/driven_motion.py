@@ -13,8 +13,9 @@ from fgmbs.dynamics.forcing import force_directions
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.driven.desired import DesiredMotion
 from fgmbs.problems.driven.motors import Motor
-from fgmbs.problems.motion import AbstractMotion
+from fgmbs.problems.motion import AbstractDynamicMotion, motion_contents
 from fgmbs.problems.simulation.result import Member, observe_instant, refuse_members
+from fgmbs.results.contents import Contents, all_of, attributes, force_unit, steps_of
 from fgmbs.signals.curves import force_curve
 from fgmbs.signals.trajectories import PiecewisePolynomial
 from fgmbs.status import Status
@@ -27,7 +28,7 @@ _OF_THE_WHOLE = {"mechanism", "motors", "followed", "influence", "sigma", "itera
 """Fields without an axis of steps."""
 
 
-class DrivenMotion(AbstractMotion):
+class DrivenMotion(AbstractDynamicMotion):
     """A motion, the forces of motors and joints. Under `jax.vmap` every array has the batch axis in front."""
 
     mechanism: AbstractMechanism
@@ -133,6 +134,61 @@ class DrivenMotion(AbstractMotion):
             f"{abs(missing[step, k]):.4g} on {self.desired_names[k]!r} is missing (N or N m). Add an actuator "
             "or follow the motion only as well as the motors can, with tracking='weighted'"
         )
+
+    def contents(self) -> Contents:
+        """What its dataset is made of. The units of single actuators and desired coordinates stand in coordinates."""
+        step = steps_of(self.t)
+        units = np.array(self.mechanism.coordinate_units)
+        forces = [force_unit(self.mechanism, motor.name) for motor in self.motors]
+        force = all_of(forces)
+        variables = {
+            "forces": ((*step, "actuator"), self.forces, attributes("forces of the actuators", force)),
+            "motor_power": ((*step, "actuator"), self.motor_power, attributes("power of the actuators", "W")),
+            "iterations": (
+                (*step[:-1], "stage"),
+                np.stack([np.asarray(count) for count in self.iterations.values()], axis=-1),
+                attributes("iterations of each stage", "1"),
+            ),
+        }
+        coordinates: dict[str, Any] = {
+            "actuator": list(self.actuator_names),
+            "force_unit": ("actuator", forces),
+            "stage": list(self.iterations),
+        }
+        if self.followed:
+            kinds = all_of(list(units[list(self.followed)]))
+            reached = self.q[..., jnp.asarray(self.followed)]
+            along = (*step, "desired")
+            coordinates |= {
+                "desired": list(self.desired_names),
+                "desired_unit": ("desired", units[list(self.followed)]),
+            }
+            variables |= {
+                "desired_q": (along, reached - self.tracking_error, attributes("desired coordinates", kinds)),
+                "tracking_error": (along, self.tracking_error, attributes("coordinates less desired ones", kinds)),
+                "missing": (along, self.missing, attributes("force missing on desired coordinates", "N, N m")),
+                "jumps": (along, self.jumps, {"long_name": "whether the desired acceleration jumps after the sample"}),
+                "sigma": (
+                    (*step[:-1], "desired"),
+                    self.sigma,
+                    attributes("standard deviation of desired coordinates", kinds),
+                ),
+            }
+        if self.joint_forces is not None:
+            coordinates |= {"pin": list(self.joint_names), "axis": list("xyz"[: self.joint_forces.shape[-1]])}
+            variables["joint_forces"] = (
+                (*step, "pin", "axis"),
+                self.joint_forces,
+                attributes("force on each body at each of its points", "N"),
+            )
+        if self.covariance is not None:
+            coordinates["actuator_"] = list(self.actuator_names)
+            variables["force_covariance"] = (
+                (*step, "actuator", "actuator_"),
+                self.covariance,
+                attributes("covariance of the forces", "products of the units of forces"),
+            )
+        return motion_contents(self, Contents(variables, coordinates, {}))
 
 
 def driven_motion(

@@ -9,6 +9,7 @@ import numpy as np
 from fgmbs.arguments import by_name, of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.problems.identify.result import Identification
+from fgmbs.results.report import Section, in_words
 from fgmbs.signals.recordings.recording import Recording
 
 if TYPE_CHECKING:
@@ -61,9 +62,22 @@ class Comparison:
 
     def report(self) -> str:
         """The table, and in words which is the best."""
-        from fgmbs.results.identification import comparison_report  # results build on problems
-
-        return comparison_report(self)
+        least = min(one.bic for one in self.models), min(one.aic for one in self.models)
+        rows = [
+            (
+                one.name,
+                str(one.fitted),
+                f"{one.log_likelihood:.2f}",
+                f"{one.bic - least[0]:.2f}",
+                f"{one.aic - least[1]:.2f}",
+                "" if one.evidence is None else f"{one.evidence:.2f}",
+                f"{one.error:.4f}" if one.foretold else "",
+            )
+            for one in self.models
+        ]
+        titles = "model", "numbers", "log-likelihood", "ΔBIC", "ΔAIC", "evidence", "free runs"
+        best = [(f"best by {criterion}: {name}",) for criterion, name in self.best.items()]
+        return in_words([Section("Models", titles, rows), Section("In words", (), best)])
 
 
 def compare_models(fits: Mapping[str, Identification], held_back: Recording | Sequence[Recording] = ()) -> Comparison:

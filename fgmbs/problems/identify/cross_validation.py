@@ -20,6 +20,7 @@ from fgmbs.problems.identify.validation import FreeRun
 from fgmbs.problems.smooth.beginning import begun_at
 from fgmbs.problems.smooth.iteration import to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.results.report import Section, in_words
 
 _ENOUGH = 1e-6
 """Decrease of the cost that ends a round: that of the fit itself, whose program this is."""
@@ -82,9 +83,29 @@ class CrossValidation:
 
     def report(self) -> str:
         """Errors of every recording and how far the parameters scatter, in words and numbers."""
-        from fgmbs.results.identification import cross_validation_report  # results build on problems
-
-        return cross_validation_report(self)
+        horizons = list(self.folds[0].run.sensors[0].horizons)
+        errors = []
+        for fold in self.folds:
+            for one in fold.run.sensors:
+                normalized = 1 - np.asarray(one.fit) / 100
+                for row, unit in enumerate(one.units):
+                    anew = [f"{one.horizons[horizon][row]:.3g}" for horizon in horizons]
+                    name = one.name if len(one.units) == 1 else f"{one.name}[{row}]"
+                    errors.append((fold.source, name, f"{one.rms[row]:.3g}", unit, f"{normalized[row]:.3f}", *anew))
+        titles = "left out", "sensor", "rms", "", "normalized", *(f"after {horizon:g} s" for horizon in horizons)
+        scatter = []
+        for name, values in self.parameters.items():
+            stds = [fold.fit.std[name] for fold in self.folds]
+            scatter.append(
+                (name, *(f"{value:.5g}" for value in values), f"{np.std(values, ddof=1):.2g}", f"{np.mean(stds):.2g}")
+            )
+        without = [f"without {fold.recording}" for fold in self.folds]
+        return in_words(
+            [
+                Section("Free runs of what was found from the other recordings", titles, errors),
+                Section("Parameters", ("parameter", *without, "scatter", "±"), scatter),
+            ]
+        )
 
 
 def cross_validate(fit: Identification, *, horizons: Sequence[float] = (), **options: Any) -> CrossValidation:

@@ -16,6 +16,7 @@ from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.identify.identifiability import Identifiability, covariance_of, identifiability
 from fgmbs.problems.identify.profile import Profile, profile
 from fgmbs.problems.identify.realizable import ROUNDING, margin_slopes, margins_of
+from fgmbs.problems.identify.report import identification_report
 from fgmbs.problems.identify.validation import FreeRun, free_run
 from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
 from fgmbs.sensors.base import AbstractSensor
@@ -315,6 +316,4 @@ class Identification:
 
     def report(self) -> str:
         """Parameters with intervals, what the data cannot say, residuals and warnings, in words and numbers."""
-        from fgmbs.results.identification import identification_report  # results build on problems
-
         return identification_report(self)

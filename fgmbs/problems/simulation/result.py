@@ -14,12 +14,13 @@ from fgmbs.dynamics.sensitivity import growth_of_changes
 from fgmbs.dynamics.singular import SINGULAR, rank_margins
 from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.motion import AbstractMotion
+from fgmbs.problems.motion import AbstractDynamicMotion, motion_contents
+from fgmbs.results.contents import Contents, all_of, attributes, steps_of
 from fgmbs.status import Status
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
 
-class Simulation(AbstractMotion):
+class Simulation(AbstractDynamicMotion):
     """A motion and what goes with it. Under `jax.vmap` every array has the batch axis in front."""
 
     mechanism: AbstractMechanism
@@ -83,6 +84,32 @@ class Simulation(AbstractMotion):
             found = "a batch" if self.t.ndim != 1 else "steps that were not found"
             raise ArgumentError(f"sensitivity: expected a single motion that was found as a whole; found {found}")
         return jax.device_put(growth_of_changes(self.mechanism, self.t, self.q, self.dq))
+
+    def contents(self) -> Contents:
+        step = steps_of(self.t)
+        variables = {
+            "iterations": (step, self.iterations, attributes("iterations of the solver", "1")),
+        }
+        coordinates: dict[str, Any] = {}
+        if self.z is not None and self.independent is not None:
+            kinds = all_of(self.mechanism.coordinate_units)
+            variables["z"] = ((*step, "freedom"), self.z, attributes("independent coordinates", kinds))
+            variables["independent"] = (
+                (*step, "freedom"),
+                self.independent,
+                {"long_name": "which of the coordinates are independent"},
+            )
+        if self.covariance is not None:
+            axis = [f"{dot}{name}" for dot in ("", "d ", "dd ") for name in self.mechanism.velocity_names]
+            coordinates = {"state": axis, "state_": axis}
+            variables["covariance"] = (
+                (*step, "state", "state_"),
+                self.covariance,
+                attributes("covariance of (q, dq, ddq)", "products of the units of q, dq and ddq")
+                | {"note": "that of q is of the local coordinates v of q ⊞ v, which go by the names of the velocities"},
+            )
+        attrs = {"form": self.coordinates, "integrator": self.integrator}
+        return motion_contents(self, Contents(variables, coordinates, attrs))
 
 
 def refuse_failed(result: Any, step_status: Status) -> None:

@@ -18,10 +18,13 @@ from fgmbs.graph.time_graph import rebuilt
 from fgmbs.inputs import AbstractInput, augmented, commands, gains_of
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.graph import moves
-from fgmbs.problems.motion import AbstractMotion
 from fgmbs.problems.smooth.beginning import SmoothingState
+from fgmbs.problems.smooth.contents import estimate
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import tested
+from fgmbs.results.contents import Contents
+from fgmbs.results.estimates import smoothed_report
+from fgmbs.results.motion import AbstractMotion
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
@@ -312,10 +315,11 @@ class SmoothedMotion(AbstractMotion):
             if np.isfinite(std)
         )
 
+    def contents(self) -> Contents:
+        return estimate(self)
+
     def report(self) -> str:
         """How the estimate went and how sure it is, in words and numbers."""
-        from fgmbs.results.estimates import smoothed_report  # results build on problems
-
         return smoothed_report(self)
 
     def check(self) -> None:

@@ -1,12 +1,15 @@
 """What an identification says, in words and numbers."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from fgmbs.problems.identify.comparison import Comparison
-from fgmbs.problems.identify.cross_validation import CrossValidation
-from fgmbs.problems.identify.result import Identification
-from fgmbs.results.dataset import to_dataset
-from fgmbs.results.estimates import Section, in_words, sections
+from fgmbs.results.estimates import sections
+from fgmbs.results.motion import to_dataset
+from fgmbs.results.report import Section, in_words
+
+if TYPE_CHECKING:
+    from fgmbs.problems.identify.result import Identification
 
 _CORRELATED = 0.9
 """Correlation of two parameters from which on it is reported."""
@@ -14,12 +17,12 @@ _OF_STATES = ("Residuals", "Outliers", "Known numbers that the data contradict",
 """Parts of the report of the motion that belong to that of the parameters, too."""
 
 
-def identification_report(fit: Identification) -> str:
+def identification_report(fit: "Identification") -> str:
     """Parameters with intervals, what the data cannot say, residuals and warnings."""
     return in_words(identification_sections(fit))
 
 
-def identification_sections(fit: Identification) -> list[Section]:
+def identification_sections(fit: "Identification") -> list[Section]:
     """The parts of the report that have something to say."""
     of_states = sections(to_dataset(fit.states)) if fit.states is not None else []
     by_title = {section.title: section for section in of_states}
@@ -38,58 +41,11 @@ def identification_sections(fit: Identification) -> list[Section]:
     return [section for section in made if section.rows]
 
 
-def cross_validation_report(validation: CrossValidation) -> str:
-    """Errors of every recording that was left out, and how far the parameters scatter."""
-    horizons = list(validation.folds[0].run.sensors[0].horizons)
-    errors = []
-    for fold in validation.folds:
-        for one in fold.run.sensors:
-            normalized = 1 - np.asarray(one.fit) / 100
-            for row, unit in enumerate(one.units):
-                anew = [f"{one.horizons[horizon][row]:.3g}" for horizon in horizons]
-                name = one.name if len(one.units) == 1 else f"{one.name}[{row}]"
-                errors.append((fold.source, name, f"{one.rms[row]:.3g}", unit, f"{normalized[row]:.3f}", *anew))
-    titles = "left out", "sensor", "rms", "", "normalized", *(f"after {horizon:g} s" for horizon in horizons)
-    scatter = []
-    for name, values in validation.parameters.items():
-        stds = [fold.fit.std[name] for fold in validation.folds]
-        scatter.append(
-            (name, *(f"{value:.5g}" for value in values), f"{np.std(values, ddof=1):.2g}", f"{np.mean(stds):.2g}")
-        )
-    without = [f"without {fold.recording}" for fold in validation.folds]
-    return in_words(
-        [
-            Section("Free runs of what was found from the other recordings", titles, errors),
-            Section("Parameters", ("parameter", *without, "scatter", "±"), scatter),
-        ]
-    )
-
-
-def comparison_report(comparison: Comparison) -> str:
-    """A row for every model, and which is the best."""
-    least = min(one.bic for one in comparison.models), min(one.aic for one in comparison.models)
-    rows = [
-        (
-            one.name,
-            str(one.fitted),
-            f"{one.log_likelihood:.2f}",
-            f"{one.bic - least[0]:.2f}",
-            f"{one.aic - least[1]:.2f}",
-            "" if one.evidence is None else f"{one.evidence:.2f}",
-            f"{one.error:.4f}" if one.foretold else "",
-        )
-        for one in comparison.models
-    ]
-    titles = "model", "numbers", "log-likelihood", "ΔBIC", "ΔAIC", "evidence", "free runs"
-    best = [(f"best by {criterion}: {name}",) for criterion, name in comparison.best.items()]
-    return in_words([Section("Models", titles, rows), Section("In words", (), best)])
-
-
-def _interval_title(fit: Identification) -> str:
+def _interval_title(fit: "Identification") -> str:
     return "95 % interval" if fit.scale == 1 else f"95 % interval, {fit.scale:.2g} times as wide for χ²"
 
 
-def _parameters(fit: Identification) -> list[tuple[str, ...]]:
+def _parameters(fit: "Identification") -> list[tuple[str, ...]]:
     before = np.asarray(fit.free.values(fit.free.value)).tolist()
     units = _units(fit)
     rows = []
@@ -103,7 +59,7 @@ def _parameters(fit: Identification) -> list[tuple[str, ...]]:
     return rows
 
 
-def _noise(fit: Identification) -> list[tuple[str, ...]]:
+def _noise(fit: "Identification") -> list[tuple[str, ...]]:
     rows = [
         (
             group.name,
@@ -116,7 +72,7 @@ def _noise(fit: Identification) -> list[tuple[str, ...]]:
     return [*rows, ("all", f"{fit.overall_reduced_chi2:.3g}", "", "")]
 
 
-def _units(fit: Identification) -> dict[str, str]:
+def _units(fit: "Identification") -> dict[str, str]:
     if fit.states is None:
         return {}
     dataset = to_dataset(fit.states)
@@ -125,7 +81,7 @@ def _units(fit: Identification) -> dict[str, str]:
     return dict(zip(map(str, dataset.unknown.values), map(str, dataset["unknown_unit"].values), strict=True))
 
 
-def _correlations(fit: Identification) -> list[tuple[str, ...]]:
+def _correlations(fit: "Identification") -> list[tuple[str, ...]]:
     correlation = fit.correlation
     pairs = [(i, j) for i in range(len(fit.names)) for j in range(i) if abs(correlation[i, j]) > _CORRELATED]
     pairs.sort(key=lambda pair: -abs(correlation[pair]))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from fgmbs.inputs import (
     remembered,
 )
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
 from fgmbs.results.contents import (
     FLAGS,
     Contents,
@@ -26,24 +25,40 @@ from fgmbs.results.contents import (
     codes,
     force_unit,
     names_of_q_and_dq,
+    of_mechanism,
     per_second,
+    steps_of,
+    together,
     worst_text,
 )
 
+if TYPE_CHECKING:
+    from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
 
-def estimate(motion: SmoothedMotion) -> Contents:
+
+def estimate(motion: "SmoothedMotion") -> Contents:
     """Everything that an estimate tells; standard deviations are named as what they belong to, with `_std`."""
+    attrs = {"status": worst_text(motion.status), "notes": json.dumps(motion.notes, ensure_ascii=False)}
     makers = (_motion, _forces, _groups, _sensors, _unknowns, _score_tests, _start)
-    parts = [make(motion) for make in makers]
-    attrs = {
-        "status": worst_text(motion.status),
-        "notes": json.dumps(motion.notes, ensure_ascii=False),
-    }
-    variables, coordinates = ({k: v for part in parts for k, v in part[i].items()} for i in range(2))
-    return Contents(variables, coordinates, attrs)
+    return together(*(make(motion) for make in makers), Contents({}, {}, attrs), _of_mechanism(motion))
 
 
-def _motion(motion: SmoothedMotion) -> Contents:
+def _of_mechanism(motion: "SmoothedMotion") -> Contents:
+    """What the mechanism tells; where recordings have numbers of their own, points lie where those put them."""
+    step = steps_of(motion.t)
+    if motion.free.index is None:
+        return of_mechanism(motion.mechanism, motion.q, motion.t, step)
+    every = [motion.of_recording(k) for k in range(int(np.max(motion.recording)) + 1)]
+    first, *others = (of_mechanism(one.mechanism, one.q, one.t, step) for one in every)
+    placed = dict(first.variables)
+    for name in ("position", "orientation"):
+        if name in placed:
+            dims, _, told = placed[name]
+            placed[name] = (dims, np.concatenate([part.variables[name][1] for part in (first, *others)]), told)
+    return first._replace(variables=placed)
+
+
+def _motion(motion: "SmoothedMotion") -> Contents:
     rates = all_of(motion.mechanism.velocity_units)
     variables = _with_std(motion, "q", "coordinate", "coordinates", all_of(motion.mechanism.coordinate_units))
     variables |= _with_std(motion, "dq", "velocity", "velocities", rates)
@@ -66,7 +81,7 @@ def _motion(motion: SmoothedMotion) -> Contents:
     return Contents(variables, coordinates, {})
 
 
-def _with_std(motion: SmoothedMotion, name: str, axis: str, what: str, units: str) -> dict[str, Any]:
+def _with_std(motion: "SmoothedMotion", name: str, axis: str, what: str, units: str) -> dict[str, Any]:
     std = getattr(motion, f"{name}_std")
     return {
         name: (("step", axis), getattr(motion, name), attributes(what, units)),
@@ -74,7 +89,7 @@ def _with_std(motion: SmoothedMotion, name: str, axis: str, what: str, units: st
     }
 
 
-def _forces(motion: SmoothedMotion) -> Contents:
+def _forces(motion: "SmoothedMotion") -> Contents:
     mechanism, variables, coordinates = motion.mechanism, {}, {}
     if unknown := augmented(motion.inputs):
         units = [force_unit(mechanism, force.on) for force in unknown]
@@ -98,7 +113,7 @@ def _forces(motion: SmoothedMotion) -> Contents:
     return Contents(variables, coordinates, {})
 
 
-def _groups(motion: SmoothedMotion) -> Contents:
+def _groups(motion: "SmoothedMotion") -> Contents:
     fields = {
         "kind": {"long_name": "what the residuals belong to"},
         "count": attributes("residuals", "1"),
@@ -119,7 +134,7 @@ def _groups(motion: SmoothedMotion) -> Contents:
     return Contents(variables, {"group": names, "group_unit": ("group", units)}, {})
 
 
-def _size_unit(motion: SmoothedMotion, group: Group) -> str:
+def _size_unit(motion: "SmoothedMotion", group: "Group") -> str:
     """Unit of the size of a group."""
     for sensor in motion.sensors:
         if sensor.name == group.name:
@@ -140,7 +155,7 @@ def _unit_of(mechanism: AbstractMechanism, force: AbstractInput) -> str:
     return ""
 
 
-def _sensors(motion: SmoothedMotion) -> Contents:
+def _sensors(motion: "SmoothedMotion") -> Contents:
     """What each sensor read, in variables `SENSOR.measured`, … over `SENSOR.sample` and `SENSOR.row`."""
     variables, keys = {}, []
     coordinates: dict[str, Any] = {}
@@ -167,7 +182,7 @@ def _sensors(motion: SmoothedMotion) -> Contents:
     return Contents(variables, {**coordinates, "sensor": names, "sensor_key": ("sensor", keys)}, {})
 
 
-def _unknowns(motion: SmoothedMotion) -> Contents:
+def _unknowns(motion: "SmoothedMotion") -> Contents:
     names, units, columns = [], [], []
     for place in (*motion.free.places, *motion.sizes.places):
         name, unknown = place.name, motion.priors[place.name]
@@ -204,7 +219,7 @@ def _unknowns(motion: SmoothedMotion) -> Contents:
     )
 
 
-def _score_tests(motion: SmoothedMotion) -> Contents:
+def _score_tests(motion: "SmoothedMotion") -> Contents:
     tests = motion.score_tests()
     if not tests:
         return Contents({}, {}, {})
@@ -229,7 +244,7 @@ _OF_BODIES = {"mass": "kg", "I0": "kg m²", "length": "m"}
 """Units of what mechanism files give of bodies."""
 
 
-def _unit(motion: SmoothedMotion, name: str, row: int) -> str:
+def _unit(motion: "SmoothedMotion", name: str, row: int) -> str:
     owner, _, key = name.rpartition(".")
     for sensor in motion.sensors:
         if sensor.name == owner and hasattr(sensor, key):
@@ -242,7 +257,7 @@ def _unit(motion: SmoothedMotion, name: str, row: int) -> str:
     return next((_unit_of(motion.mechanism, force) for force in motion.inputs if force.name == owner), own)
 
 
-def _start(motion: SmoothedMotion) -> Contents:
+def _start(motion: "SmoothedMotion") -> Contents:
     if not motion.branches:
         return Contents({}, {}, {})
     told = {
