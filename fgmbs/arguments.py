@@ -161,7 +161,8 @@ def choice(argument: str, value: Any, accepted: Iterable[Any]) -> None:
     Raises:
         ArgumentError: It is not.
     """
-    if value not in (accepted := tuple(accepted)):
+    accepted = tuple(accepted)
+    if not any(isinstance(value, type(one)) and value == one for one in accepted):
         *others, last = (repr(word) for word in accepted)
         raise ArgumentError(f"{argument}: expected {', '.join(others)} or {last}; found {value!r}")
 

@@ -237,6 +237,23 @@ class Free(eqx.Module):
         sides = (self.value, self.sigma, self.lower, self.upper)
         return Free(places, *(_raveled(self._chosen(side)) for side in sides))
 
+    def another(self, theta: Float[Array, " p"], sigma: Float[Array, " p"], rows: Sequence[int]) -> "Free":
+        """What each recording has of its own, of a recording that is none of these.
+
+        Args:
+            theta: θ as it was found …
+            sigma: … and what the standard deviations of its prior were.
+            rows: Recordings that it was found from: their mean is where a search begins.
+        """
+
+        def mean(numbers: Float[Array, " p"]) -> Float[Array, " own"]:
+            parts = zip(self.places, self.numbers(numbers), strict=True)
+            parts = [(part[None] if place.copies == 1 else part[np.array(rows)]) for place, part in parts if place.own]
+            return _raveled([jnp.mean(part, axis=0) for part in parts])
+
+        places = tuple(dataclasses.replace(place, copies=1) for place in self.places if place.own)
+        return Free(places, *map(mean, (theta, sigma, self.lower, self.upper)))
+
     def gathered(self, thetas: Float[Array, "recordings alone"]) -> Float[Array, " p"]:
         """θ of all recordings from that of each alone: the mean of what they share."""
         if self.index is None:

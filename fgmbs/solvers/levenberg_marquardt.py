@@ -105,6 +105,7 @@ class LevenbergMarquardt(IterativeSolver):
             tied tightly, μ times the diagonal holds the directions along which they move together, while of steps whose
             θ is known little is nonlinear.
         enough: Predicted decrease of the cost that is not worth another look: √(2 · enough) standard deviations.
+        share: The same as a share of the cost, where residuals may be far larger than their noise.
         holds_factor: The state holds the last factor, which spares `factorization` one more, and costs memory.
     """
 
@@ -114,6 +115,7 @@ class LevenbergMarquardt(IterativeSolver):
     damping: float = 0.0
     damps_steps: bool = True
     enough: float = 0.0
+    share: float = 0.0
     holds_factor: bool = False
     verbose: bool | int = False
     jit: bool = False
@@ -193,7 +195,8 @@ class LevenbergMarquardt(IterativeSolver):
             predicted = -_dot(delta, gradient) - system.product(*delta).cost()
         error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(point, point)) + self.tol)
         # Heavy damping makes any step small.
-        negligible = jnp.maximum(jnp.where(falls, 1, _LAST_DIGITS) * eps * cost, 1e-4 * rounding + self.enough)
+        share = jnp.maximum(jnp.where(falls, 1, _LAST_DIGITS) * eps, self.share)
+        negligible = jnp.maximum(share * cost, 1e-4 * rounding + self.enough)
         small = (damping < 1) & ((error <= self.tol) | (predicted <= negligible))
         status = _first_true(
             (first & ~finite, Status.non_finite),

@@ -152,11 +152,13 @@ def without(fit: Identification, left_out: Sequence[int]) -> Identification:
         ended = jnp.broadcast_to(at.behind[which][:, None], at.x.steps[which].shape)
         at = eqx.tree_at(lambda at: at.x.steps, at, at.x.steps.at[which, 1:].set(ended[:, 1:]))
         *_, at = to_the_end(blind, begun_at(blind, at), enough=_ENOUGH)
-        return identification(corrected(blind, at, lambda *_: None), fit.free, used, notes)
-    prediction, x = fit.solved
-    blind = _blind_runs(prediction, left_out)
-    best = predict_best(blind, start=x)
-    return identification_of_free_runs(_blind(fit.problem, left_out), blind, best, fit.free, used, notes)
+        found = identification(corrected(blind, at, lambda *_: None), fit.free, used, notes)
+    else:
+        prediction, x = fit.solved
+        blind = _blind_runs(prediction, left_out)
+        best = predict_best(blind, start=x)
+        found = identification_of_free_runs(_blind(fit.problem, left_out), blind, best, fit.free, used, notes)
+    return dataclasses.replace(found, left_out=tuple(left_out))
 
 
 def _blind(problem: SmoothingProblem, left_out: Sequence[int]) -> SmoothingProblem:

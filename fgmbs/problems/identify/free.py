@@ -52,6 +52,8 @@ def freed_by_name(parts: Parts, free: FreeNumbers) -> Parts:
     """
     if isinstance(free, str) or not hasattr(free, "keys"):
         of_type("free", free, (list, tuple, set, frozenset), f"names, or {_ALL_FORMS} by name")
+        for name in free:
+            of_type("a name in free", name, str, "a text")
         free = dict.fromkeys(free, True)
     parts = parts._replace(mechanism=parts.mechanism.with_own_leaves(free))
     names = numbers_of(parts)
@@ -124,7 +126,11 @@ def _unknown(name: str, place: _Place, wanted: Any) -> Unknown:
             raise ArgumentError(f"free[{name!r}]: expected a pair of bounds; found {wanted!r}")
         lower, upper = map(float, wanted)
     elif isinstance(wanted, int | float | np.ndarray | jax.Array) and not isinstance(wanted, bool):
-        value = np.broadcast_to(np.asarray(wanted, float), value.shape)
+        given = np.asarray(wanted)
+        if given.shape not in ((), value.shape) or not np.issubdtype(given.dtype, np.number):
+            expected = f"an array of shape {value.shape}" if value.shape else "a number"
+            raise ArgumentError(f"free[{name!r}]: expected {expected} as first value; found {given!r}")
+        value = np.broadcast_to(given.astype(float), value.shape)
     elif wanted is not True and wanted is not None:
         raise ArgumentError(f"free[{name!r}]: expected {_ALL_FORMS}; found {wanted!r}")
     if kind in _POSITIVE and lower == -np.inf and np.all(value > 0):

@@ -14,9 +14,9 @@ from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_inputs, checked_sensors
 from fgmbs.problems.identify.free import FreeNumbers, Parts, freed_by_name
-from fgmbs.problems.identify.free_runs.prediction import Prediction, Solver, predict_best
+from fgmbs.problems.identify.free_runs.prediction import Prediction, Solver, led, predict_best
 from fgmbs.problems.identify.free_runs.residuals import fitted, groups_of, log_likelihood
-from fgmbs.problems.identify.free_runs.segments import PredictionProblem, prepare_prediction
+from fgmbs.problems.identify.free_runs.segments import PredictionProblem
 from fgmbs.problems.identify.realizable import limited
 from fgmbs.problems.identify.result import Identification
 from fgmbs.problems.identify.smoother import Found, Progress, first_found, found_by_smoother
@@ -176,9 +176,10 @@ def _predicted(
 ) -> Identification:
     given = problem.free
     problem, at = first_found(problem, tell)
-    prediction = prepare_prediction(problem, horizon, near=at.x)
-    tell("fitting free runs", 0, np.nan)
     try:
+        tell("fitting parts of free runs", 0, np.nan)
+        prediction = led(problem, horizon, at.x)
+        tell("fitting free runs", 0, np.nan)
         best = predict_best(prediction, solver)
     except KeyboardInterrupt:
         raise Interrupted("interrupted", Found.here(problem, at)) from None
@@ -205,7 +206,7 @@ def identification_of_free_runs(
     """
     theta = best.theta
     shared = {part.name: part for part in (*problem.sensors, *problem.inputs)}
-    mechanism, shared = rebuilt(given, (problem.mechanism, shared), theta)
+    mechanism, shared = rebuilt(given.of(0), (problem.mechanism, shared), theta)
     history = np.asarray(best.history)
     return Identification(
         mechanism=mechanism.bare(),

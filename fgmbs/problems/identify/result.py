@@ -11,8 +11,10 @@ from scipy import linalg, special, stats
 
 from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError, SolveError
+from fgmbs.graph.time_graph import rebuilt
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.identify.free import Parts
 from fgmbs.problems.identify.identifiability import Identifiability, covariance_of, identifiability
 from fgmbs.problems.identify.profile import Profile, profile
 from fgmbs.problems.identify.realizable import ROUNDING, margin_slopes, margins_of
@@ -60,7 +62,7 @@ class Identification:
     """
 
     mechanism: AbstractMechanism
-    """With the parameters that were found."""
+    """With the parameters that were found; of those that each recording has of its own, those of the first."""
     sensors: tuple[AbstractSensor, ...]
     """With the numbers that were found, calibration and noise."""
     inputs: tuple[AbstractInput, ...]
@@ -96,6 +98,8 @@ class Identification:
     degrees_of_freedom: Float[np.ndarray, " p"] = dataclasses.field(repr=False)
     """Of each of θ: those of Student's distribution that its intervals are of; infinite unless sizes of noise were
     found, of which its variance depends (Satterthwaite)."""
+    left_out: tuple[int, ...] = ()
+    """Numbers of recordings of which nothing was used."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -292,6 +296,9 @@ class Identification:
     def free_run(self, recording: "Recording", **options: Any) -> FreeRun:
         """A free run of what was found beside a recording, one that was used or another; see `fgmbs.free_run`.
 
+        Numbers that each recording has of its own are those of the recording; of one that was not used they are found
+        together with its first state, from the mean of the others.
+
         Args:
             recording: What was recorded.
             options: Of `free_run`: `start`, `start_velocities`, `fit_start`, `dt`, `horizons`.
@@ -299,7 +306,24 @@ class Identification:
         Raises:
             ArgumentError: An argument is invalid, or the recording lacks a signal.
         """
-        return free_run(self.mechanism, recording, self.sensors, self.inputs, **options)
+        mechanism, sensors, inputs = self._parts_for(recording)
+        return free_run(mechanism, recording, sensors, inputs, **options)
+
+    def _parts_for(self, recording: "Recording") -> Parts:
+        """What was found, with the numbers that this recording has of its own; `Unknown` if it was not used."""
+        free = self.free
+        if not any(place.own for place in free.places):
+            return Parts(self.mechanism, self.sensors, self.inputs)
+        rows = [k for k in range(len(self.recordings) + len(self.left_out)) if k not in self.left_out]
+        row = next((k for k, one in zip(rows, self.recordings, strict=True) if one is recording), None)
+        model = self.problem.mechanism, {part.name: part for part in (*self.sensors, *self.inputs)}
+        mechanism, shared = rebuilt(free.of(row or 0), model, jnp.asarray(self.theta))
+        mechanism = mechanism.bare()
+        if row is None:
+            mechanism, shared = free.another(jnp.asarray(self.theta), jnp.asarray(self.wide), rows).put_back(
+                (mechanism, shared)
+            )
+        return Parts(mechanism, *(tuple(shared[part.name] for part in parts) for parts in (self.sensors, self.inputs)))
 
     def check(self) -> None:
         """Raises if the solve failed.

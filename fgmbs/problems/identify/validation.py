@@ -12,10 +12,11 @@ from jaxtyping import Array, Float
 from fgmbs.arguments import finite_number, of_type
 from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
-from fgmbs.graph.time_graph import Unknowns
+from fgmbs.graph.time_graph import Unknowns, rebuilt
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.noise_sizes import with_sizes
+from fgmbs.problems.estimation.unknowns import freed_model
 from fgmbs.problems.identify.free_runs.prediction import predict_best
 from fgmbs.problems.identify.free_runs.segments import Miss, PredictionProblem, prepare_prediction
 from fgmbs.problems.simulation.result import worst
@@ -25,7 +26,7 @@ from fgmbs.problems.smooth.smooth import smooth
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.signals.recordings.recording import Recording
 from fgmbs.status import Status
-from fgmbs.unknowns import known
+from fgmbs.unknowns import Free, is_unknown, known
 
 _FIRST = 1.0
 """Time from which the first state is told, before it is fitted to all samples [s] …"""
@@ -83,6 +84,8 @@ class FreeRun:
     sensors: tuple[Foretold, ...]
     status: Status
     """`non_finite` where the motion diverges."""
+    parameters: Mapping[str, Float[np.ndarray, "*shape"]]
+    """Numbers that the recording has of its own, by name, as they were found together with the first state [SI]."""
 
     def __getitem__(self, name: str) -> Foretold:
         """What is foretold of a sensor."""
@@ -115,7 +118,9 @@ def free_run(
     horizons: Sequence[float] = (),
 ) -> FreeRun:
     """The motion of a model alone under recorded commands, and how far its sensors would be off: unknown forces are
-    zero, numbers that are unknown have their first values.
+    zero, numbers that are unknown have their first values. Those that each recording has of its own,
+    `Unknown(own=True)`, as the zero of an encoder that counts from where it was switched on, are found together with
+    the first state.
 
     The first state is that from which the whole run fits the samples best. It is looked for in longer and longer parts
     of the recording, from what `smooth` makes of its first second, or from the start that is given: of a free run over
@@ -128,7 +133,8 @@ def free_run(
         inputs: Forces that the description does not tell; those that are commands act.
         start: Coordinates at the start by name; the rest is assembled.
         start_velocities: Velocities at the start by name.
-        fit_start: Whether the start is fitted; else the run begins at the one that is given, or at that of `smooth`.
+        fit_start: Whether the start is fitted, and what is the recording's own; else the run begins at the one that is
+            given, or at that of `smooth`, with first values.
         dt: Time step; by default the interval between samples of the fastest sensor [s].
         horizons: Also the errors of free runs that begin anew after so many seconds, each from a state fitted to it;
             every one asks for a program of its own.
@@ -145,25 +151,31 @@ def free_run(
         if horizon <= 0:
             raise ArgumentError(f"horizons: expected positive times in seconds; found {horizon!r}")
     given = start is not None or start_velocities is not None
+    own = _own(mechanism, sensors, inputs) if fit_start else Free()
     mechanism, sensors, inputs, beginning = _known(mechanism, recording, sensors, inputs, dt)
     dt, steps = float(beginning.dt), None
     if horizons or not given:
-        told = smooth(
-            mechanism, recording if horizons else _first(recording, sensors, beginning), sensors, inputs, dt=dt
-        )
+        part = recording if horizons else _first(recording, sensors, beginning)
+        told = smooth(mechanism, part, sensors, inputs, dt=dt, throw=False)
+        if not bool(jnp.all(jnp.isfinite(told.q))):
+            told.check()
         sensors, inputs, steps = told.sensors, told.inputs, jnp.concatenate([told.q, told.dq], axis=1)
         start, start_velocities = (start, start_velocities) if given else told.state(0).values()
     options = dict(dt=dt, start=start or {}, start_velocities=start_velocities)
-    problem = prepare_smooth(mechanism, recording, sensors, inputs, **options)
+    parts = mechanism, {part.name: part for part in (*sensors, *inputs)}
+    problem = _prepared(own.put_back(parts), recording, sensors, inputs, options)
     x = problem.starts_on_constraints()[0][: mechanism.n + mechanism.nv]
-    prediction = prepare_prediction(problem, near=_near(x[None], problem.steps))
+    prediction = prepare_prediction(problem, near=_near(x[None], problem.steps, problem.free.value))
     first = _fitted(prediction, float(beginning.count) * dt) if fit_start else prediction.start
     read, (steps_run, status) = _read(problem, prediction, first)
+    parts = rebuilt(own, parts, first.globals)
+    if horizons and own.size:
+        problem = _prepared(parts, recording, sensors, inputs, options)
     anew = {horizon: _errors_anew(problem, horizon, steps) for horizon in horizons}
     count = int(beginning.count)
     q, dq = np.split(np.asarray(steps_run)[0, :count], [mechanism.n], axis=1)
     return FreeRun(
-        mechanism=mechanism.bare(),
+        mechanism=parts[0].bare(),
         t=float(beginning.start) + dt * np.arange(count),
         q=q,
         dq=dq,
@@ -178,7 +190,22 @@ def free_run(
             for k, (sensor, parts) in enumerate(zip(problem.sensors, read, strict=True))
         ),
         status=worst(jax.tree.map(lambda leaf: leaf[0, :count], status)),
+        parameters={name: np.asarray(x) for name, x in own.named(own.values(first.globals)).items()},
     )
+
+
+def _own(mechanism, sensors, inputs) -> Free:
+    """Which numbers each recording has of its own."""
+    kept = lambda leaf: leaf.value if is_unknown(leaf) and not leaf.own else leaf
+    parts = jax.tree.map(kept, (mechanism, tuple(sensors), tuple(inputs)), is_leaf=is_unknown)
+    return freed_model(*parts)[-1]
+
+
+def _prepared(parts, recording, sensors, inputs, options) -> SmoothingProblem:
+    """The problem of (mechanism, sensors and inputs by name), in the order of these."""
+    mechanism, shared = parts
+    ordered = ([shared[part.name] for part in several] for several in (sensors, inputs))
+    return prepare_smooth(mechanism, recording, *ordered, **options)
 
 
 def _known(mechanism, recording, sensors, inputs, dt):
@@ -199,17 +226,17 @@ def _first(recording: Recording, sensors: Sequence[AbstractSensor], grid: Record
     return dataclasses.replace(recording, signals={**recording.signals, **{name: cut[name] for name in columns}})
 
 
-def _near(steps: Float[Array, "steps nx"], count: int) -> Unknowns:
-    """Steps from which free runs take their first states, the last one repeated."""
-    return Unknowns(steps[jnp.minimum(jnp.arange(count), steps.shape[0] - 1)], jnp.zeros(0, steps.dtype))
+def _near(steps: Float[Array, "steps nx"], count: int, theta: Float[Array, " p"]) -> Unknowns:
+    """Steps from which free runs take their first states, the last one repeated, and θ."""
+    return Unknowns(steps[jnp.minimum(jnp.arange(count), steps.shape[0] - 1)], theta)
 
 
 def _fitted(prediction: PredictionProblem, duration: float) -> Unknowns:
-    """The first state from which the whole run fits best, by way of shorter ones."""
+    """The first state from which the whole run fits best, and θ, by way of shorter ones."""
     x, length = prediction.start, _FIRST
     while True:
         found = predict_best(_until(prediction, jnp.asarray(length)), start=x)
-        x = x._replace(steps=found.starts)
+        x = Unknowns(found.starts, found.theta)
         if length >= duration:
             return x
         length *= _LONGER
@@ -247,7 +274,9 @@ def _read(problem: SmoothingProblem, prediction: PredictionProblem, x: Unknowns)
 
 def _errors_anew(problem: SmoothingProblem, horizon: float, steps: Float[Array, "steps nx"]) -> list[np.ndarray]:
     """Root mean square errors of every sensor in runs of this length, from first states that are fitted to each."""
-    prediction = prepare_prediction(problem, horizon, continuous=False, near=_near(steps, problem.steps))
+    prediction = prepare_prediction(
+        problem, horizon, continuous=False, near=_near(steps, problem.steps, problem.free.value)
+    )
     found = predict_best(prediction)
     read, _ = _read(problem, prediction, prediction.start._replace(steps=found.starts))
     return [_rms(predicted - measured) for _, measured, predicted in read]

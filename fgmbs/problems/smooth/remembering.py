@@ -71,11 +71,12 @@ def with_memory(
 
 
 def _asking(problem: SmoothingProblem) -> Disturbance | None:
-    """White forces that may get a memory."""
+    """White forces that may get a memory: their power is being found."""
     alike = white(problem.inputs)
     if len(alike) != 1 or not isinstance(alike[0], Disturbance) or remembered(problem.inputs) is not None:
         return None
-    return None if alike[0].settled else alike[0]
+    sought = f"{alike[0].name}.power" in problem.sizes.names
+    return alike[0] if sought and not alike[0].settled else None
 
 
 def _asked(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> Asked:

@@ -110,3 +110,28 @@ def test_hand_made_numbers_of_the_rotary_pendulum(data_dir):
     np.testing.assert_allclose(run.rms["pendulum"], 0.095, atol=2e-3)
     fitted = free_run(rig, recording, sensors, (motor,), **options)
     assert fitted.rms["arm"] < run.rms["arm"] and fitted.rms["pendulum"] < run.rms["pendulum"]
+
+
+def test_what_each_recording_has_of_its_own_is_found_with_its_first_state(pendulum):
+    """The zero of an encoder: of recordings that were used as it was found, of another one anew."""
+    (rod,) = pendulum.body_names
+    zeros, recordings = (0.02, -0.05, 0.3), []
+    for seed, (zero, speed) in enumerate(zip(zeros, (0.5, 1.0, 1.5), strict=True)):
+        motion = fgmbs.simulate(pendulum, 1.0, DT, start_velocities={"y_tip": speed})
+        recordings.append(
+            fgmbs.readings(pendulum, motion, [Encoder("enc", body=rod, sigma=1e-3, bias=zero)], seed=seed)
+        )
+    free = {"gravity.y": (-12.0, -8.0), "enc.bias": Unknown(own=True)}
+    sensors = [Encoder("enc", body=rod, sigma=1e-3)]
+    fit = fgmbs.identify(pendulum, recordings[:2], sensors, free=free, method="prediction")
+    for number, recording in enumerate(recordings[:2]):
+        run = fit.free_run(recording)
+        assert run.parameters == {} and run.rms["enc"] < 1.2e-3, number
+    run = fit.free_run(recordings[2], horizons=(0.3,))
+    assert abs(run.parameters["enc.bias"] - zeros[2]) < 1e-3
+    assert run.rms["enc"] < 1.2e-3 and run["enc"].horizons[0.3] < 1.2e-3
+    # The first values of an unknown number of which nothing is own are kept.
+    assert free_run(pendulum, recordings[2], sensors, start={}, fit_start=False).parameters == {}
+    folds = fgmbs.cross_validate(fit).folds
+    for fold, zero in zip(folds, zeros, strict=False):
+        assert abs(fold.run.parameters["enc.bias"] - zero) < 1e-3 and fold.run.rms["enc"] < 1.2e-3

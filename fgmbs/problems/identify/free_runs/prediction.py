@@ -1,6 +1,7 @@
 """The parameters of least prediction error, by Levenberg–Marquardt or a solver of optax."""
 
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -9,10 +10,18 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from fgmbs.arguments import choice
+from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.program import program
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.linear import METHODS, factorize_matrix
-from fgmbs.problems.identify.free_runs.segments import Parameters, PredictionProblem
+from fgmbs.problems.identify.free_runs.segments import (
+    Parameters,
+    PredictionProblem,
+    cut,
+    prepare_prediction,
+    run_length,
+)
+from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt, OptStep
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
@@ -21,7 +30,16 @@ Solver: TypeAlias = Literal["lm", "adam", "lbfgs"]
 
 _ITERATIONS = {"lm": 50, "adam": 3000, "lbfgs": 300}
 _STEP = 1e-9
-"""Relative step at which Levenberg–Marquardt ends."""
+"""Relative step at which Levenberg–Marquardt ends …"""
+_SHARE = 1e-9
+"""… or the decrease of the cost, as a share of it, that is not worth another: some thousandths of the standard
+deviation that some thousand residuals leave of a number, however large they are."""
+_PART = 32
+"""Steps of the free runs on the way to longer ones …"""
+_TIGHTER = (1.0, 30.0, 1e3, 3e4)
+"""… which are tied together by so much more tightly than white forces tie them, one time after another, for …"""
+_ON_THE_WAY = 8
+"""… so many iterations each at most."""
 _ADAM = 0.05
 """First rate of Adam, relative to the longest way that the first linearization foresees; it falls to zero."""
 _FLAT = 1e-6
@@ -84,9 +102,42 @@ def predict_best(
     return _told(prediction, x, _looked(prediction, x), *ended)
 
 
+def led(problem: SmoothingProblem, horizon: float | None, near: Unknowns) -> PredictionProblem:
+    """The prediction error of free runs, with a first guess from which its least one is to be found.
+
+    Of long runs the error has many minima. Short ones, which may miss each other, follow the recording whatever θ is;
+    they are tied together more and more tightly (multiple shooting), until they are as good as one.
+
+    Args:
+        problem: The problem.
+        horizon: Length of the free runs [s], None for whole recordings.
+        near: Steps and θ to begin with, of all recordings.
+    """
+    whole = prepare_prediction(problem, horizon, near=near)
+    if run_length(problem, horizon) <= _PART:
+        return whole
+    with compiled_ahead(lambda: _lowered(whole), whole):
+        parts = cut(problem, near, problem.sizes.value, _PART, True)
+        x, whiteners = parts.start, parts.segments.whiteners
+        for factor in _TIGHTER:
+            tied = eqx.tree_at(lambda p: p.segments.whiteners, parts, factor * whiteners)
+            x, _ = jax.block_until_ready(_fitted(tied, x, _ON_THE_WAY))
+    size = x.steps.shape[-1]
+    near = Unknowns(near.steps[..., :size].at[..., : problem.steps - 1 : _PART, :].set(x.steps), x.globals)
+    return prepare_prediction(problem, horizon, near=near)
+
+
+def _lowered(prediction: PredictionProblem) -> Iterator[Callable[[], Any]]:
+    """The programs of a fit by Levenberg–Marquardt, in the order in which they will be needed."""
+    given = prediction, prediction.start, _ITERATIONS["lm"]
+    yield _fitted.ahead(*given)
+    x, state = _fitted.like(*given)
+    yield _told.ahead(prediction, x, state.look, state.history, state.status, state.iter_num)
+
+
 @program
 def _fitted(prediction: PredictionProblem, start: Unknowns, limit: int) -> OptStep:
-    return LevenbergMarquardt(linear="sqrt", maxiter=limit, tol=_STEP).run(start, prediction)
+    return LevenbergMarquardt(linear="sqrt", maxiter=limit, tol=_STEP, share=_SHARE).run(start, prediction)
 
 
 @program

@@ -184,23 +184,32 @@ def prepare_prediction(
     Raises:
         ArgumentError: The horizon is no positive number.
     """
-    length = problem.steps - 1
-    if horizon is not None:
-        if not finite_number(horizon, "horizon") > 0:
-            raise ArgumentError(f"horizon: expected a positive time in seconds, or None; found {horizon!r}")
-        # The horizon of the recording with the shortest steps, if they differ.
-        dt = problem.recording.dt
-        if is_traced(dt):
-            raise ArgumentError("horizon: expected a problem whose time step is known; found one that is traced")
-        length = int(np.clip(round(horizon / float(np.min(dt))), 1, length))
+    length = run_length(problem, horizon)
     near = begun(problem).x if near is None else near
-    return _cut(problem, near, problem.sizes.value if sizes is None else sizes, length, continuous)
+    return cut(problem, near, problem.sizes.value if sizes is None else sizes, length, continuous)
+
+
+def run_length(problem: SmoothingProblem, horizon: float | None) -> int:
+    """Steps of free runs of this length [s]; of the recording with the shortest steps, if they differ.
+
+    Raises:
+        ArgumentError: The horizon is no positive number.
+    """
+    if horizon is None:
+        return problem.steps - 1
+    if not finite_number(horizon, "horizon") > 0:
+        raise ArgumentError(f"horizon: expected a positive time in seconds, or None; found {horizon!r}")
+    dt = problem.recording.dt
+    if is_traced(dt):
+        raise ArgumentError("horizon: expected a problem whose time step is known; found one that is traced")
+    return int(np.clip(round(horizon / float(np.min(dt))), 1, problem.steps - 1))
 
 
 @program
-def _cut(
+def cut(
     problem: SmoothingProblem, near: Unknowns, sizes: Float[Array, " k"], length: int, continuous: bool
 ) -> PredictionProblem:
+    """The prediction error of free runs of so many steps; see `prepare_prediction`."""
     delays = nominal_delays(problem.sensors)
     model = problem.model(sizes, delays)
     size = model.mechanism.n + model.mechanism.nv

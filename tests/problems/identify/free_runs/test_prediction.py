@@ -12,8 +12,9 @@ import pytest
 
 import fgmbs
 from fgmbs import Unknown, robots
+from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import Command, Disturbance
-from fgmbs.problems.identify.free_runs.prediction import predict_best
+from fgmbs.problems.identify.free_runs.prediction import led, predict_best
 from fgmbs.problems.identify.free_runs.segments import Parameters, prediction_loss, prepare_prediction
 from fgmbs.sensors import Encoder, Gyroscope
 from fgmbs.status import Status
@@ -195,3 +196,20 @@ def test_dry_friction_is_found(monkeypatch):
     found = predict_best(prepare_prediction(problem))
     assert found.status == Status.converged
     np.testing.assert_allclose(problem.free.values(found.theta), true.coulomb, rtol=1e-5)
+
+
+def test_long_runs_are_found_by_way_of_short_ones(pendulum):
+    """Of a hundred swings the error has many minima; the next one is no answer."""
+    first, dt, duration = -8.0, 5e-2, 200.0
+    sensors = (Encoder("enc", body="rod", sigma=1e-3),)
+    motion = fgmbs.simulate(pendulum, duration, dt)
+    unknown = pendulum.with_parameters({"gravity.y": Unknown(first, lower=-20.0, upper=-1.0)})
+    recording = fgmbs.readings(pendulum, motion, sensors)
+    problem = fgmbs.prepare_smooth(unknown, recording, sensors, (Disturbance(1e-4),), start={})
+    steps = jnp.concatenate([motion.q, motion.dq], axis=1)
+    near = Unknowns(steps[jnp.minimum(jnp.arange(problem.steps), steps.shape[0] - 1)], jnp.asarray([first]))
+    at_once = predict_best(prepare_prediction(problem, near=near))
+    assert at_once.status == Status.converged and abs(float(at_once.theta[0]) + 9.81) > 0.1
+    found = predict_best(led(problem, None, near))
+    assert found.status == Status.converged
+    np.testing.assert_allclose(found.theta, -9.81, atol=1e-5)

@@ -1,0 +1,83 @@
+"""What a rotary pendulum is made of, from several recordings at once, each foretold from the others.
+
+    python experiments/furuta_identification.py [--level] [--windows sine_4V …] [--out results/furuta_identification.nc]
+
+The arm turns about an axis that is not quite upright. Its encoder counts from wherever it was switched on, so that
+each recording has a tilt of its own, in the directions of its own zero, and a zero of the pendulum's encoder. They are
+found together with what all recordings share: inertias, friction, the motor. With --level the axis is upright.
+What is left out is foretold with tilt and zero found together with its first state, everything else from the others.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import tyro
+import xarray as xr
+from rigs.compared import ROTARY, WINDOWS, by_array, rotary
+
+import fgmbs
+from fgmbs import Unknown, results
+from fgmbs.inputs import Disturbance
+
+LEANS = 0.03
+"""Standard deviation of the tilt before anything is measured [rad]."""
+
+
+def identified(windows: tuple[str, ...] = tuple(WINDOWS), *, level: bool = False) -> fgmbs.Identification:
+    rigs = [rotary(name) for name in windows]
+    free = {name: Unknown(x[..., 0], lower=x[..., 1], upper=x[..., 2]) for name, x in by_array(ROTARY).items()}
+    free["pendulum.bias"] = Unknown(0.0, lower=-0.1, upper=0.1, own=True)
+    if not level:
+        free["tilt"] = Unknown((0.0, 0.0), sigma=LEANS, own=True)
+    first = {key: [rig.start[key] for rig in rigs] for key in rigs[0].start}
+    return fgmbs.identify(
+        rigs[0].mechanism,
+        [rig.recording for rig in rigs],
+        rigs[0].sensors,
+        [*rigs[0].inputs, Disturbance()],
+        free=free,
+        method="prediction",
+        **first,
+    )
+
+
+def own(numbers: dict[str, float], name: str, recording: int) -> list[float]:
+    """What a recording has of its own."""
+    return [value for key, value in numbers.items() if key.startswith(f"{name}@{recording}")]
+
+
+def main(
+    windows: tuple[str, ...] = tuple(WINDOWS),
+    level: bool = False,
+    out: Path = Path("results/furuta_identification.nc"),
+) -> None:
+    begun = time.perf_counter()
+    fit = identified(windows, level=level)
+    print(f"{time.perf_counter() - begun:.0f} s including compilation, {fit.iterations} iterations at the end\n")
+    print("| number | found | ± by residuals |\n| --- | ---: | ---: |")
+    shared = [name for name in fit.names if "@" not in name]
+    for name in shared:
+        print(f"| {name} | {fit.parameters[name]:.4g} | {fit.scale * fit.std[name]:.2g} |")
+    print("\nErrors of free runs, arm / pendulum [mrad]\n")
+    print("| recording | fitted | left out | tilt [mrad] |\n| --- | ---: | ---: | ---: |")
+    folds = fgmbs.cross_validate(fit).folds
+    errors = np.zeros((2, len(windows), 2))
+    for k, (name, recording) in enumerate(zip(windows, fit.recordings, strict=True)):
+        for part, run in enumerate((fit.free_run(recording), folds[k].run)):
+            errors[part, k] = [1e3 * float(run.rms[axis][0]) for axis in ("arm", "pendulum")]
+        tilt = 1e3 * np.linalg.norm(own(fit.parameters, "tilt", k))
+        both = " | ".join(f"{arm:.1f} / {pendulum:.1f}" for arm, pendulum in errors[:, k])
+        print(f"| {name} | {both} | {tilt:.1f} |", flush=True)
+    data = {
+        "found": ("number", [fit.parameters[name] for name in fit.names]),
+        "std": ("number", [fit.std[name] for name in fit.names]),
+        "error": (("part", "recording", "axis"), errors),
+    }
+    axes = {"number": list(fit.names), "part": ["fitted", "left out"], "recording": list(windows)}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    results.write(xr.Dataset(data, axes | {"axis": ["arm", "pendulum"]}), out)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
