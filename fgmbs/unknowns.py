@@ -290,6 +290,13 @@ class Free(eqx.Module):
         """What each number of θ is called."""
         return tuple(name for place in self.places for name in place.names)
 
+    @property
+    def owners(self) -> dict[str, int | None]:
+        """The recording that each number of θ belongs to, by its name; None of what is shared."""
+        rows = ((place, k) for place in self.places for k in range(place.size))
+        owners = (None if place.copies == 1 else k // place.width for place, k in rows)
+        return dict(zip(self.number_names, owners, strict=True))
+
     def priors(self) -> dict[str, Unknown]:
         """What is known of each place before, by name."""
         sides = (self.values(side) for side in (self.value, self.lower, self.upper))

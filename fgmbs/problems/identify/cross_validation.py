@@ -1,7 +1,7 @@
 """Cross-validation: each recording is foretold by a model that was found from the others."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -48,9 +48,17 @@ class CrossValidation:
 
     @property
     def parameters(self) -> dict[str, Float[np.ndarray, " folds"]]:
-        """The parameters of every fold, by name."""
-        names = self.folds[0].fit.names
-        return {name: np.array([fold.fit.parameters[name] for fold in self.folds]) for name in names}
+        """The parameters of every fold, by name; nan of a recording's own where it was left out."""
+        return self._told(lambda fit: fit.parameters)
+
+    def _told(self, numbers: Callable[[Identification], dict[str, float]]) -> dict[str, Float[np.ndarray, " folds"]]:
+        owners = self.folds[0].fit.free.owners
+        columns = [numbers(fold.fit) for fold in self.folds]
+        own = [fold.recording for fold in self.folds]
+        return {
+            name: np.array([np.nan if owner == k else told[name] for k, told in zip(own, columns, strict=True)])
+            for name, owner in owners.items()
+        }
 
     @property
     def rms(self) -> dict[str, Float[np.ndarray, "folds rows"]]:
@@ -93,12 +101,12 @@ class CrossValidation:
                     name = one.name if len(one.units) == 1 else f"{one.name}[{row}]"
                     errors.append((fold.source, name, f"{one.rms[row]:.3g}", unit, f"{normalized[row]:.3f}", *anew))
         titles = "left out", "sensor", "rms", "", "normalized", *(f"after {horizon:g} s" for horizon in horizons)
-        scatter = []
+        scatter, stds = [], self._told(lambda fit: fit.std)
         for name, values in self.parameters.items():
-            stds = [fold.fit.std[name] for fold in self.folds]
-            scatter.append(
-                (name, *(f"{value:.5g}" for value in values), f"{np.std(values, ddof=1):.2g}", f"{np.mean(stds):.2g}")
-            )
+            there = values[np.isfinite(values)]
+            spread = f"{np.std(there, ddof=1):.2g}" if there.size > 1 else ""
+            columns = (f"{value:.5g}" if np.isfinite(value) else "" for value in values)
+            scatter.append((name, *columns, spread, f"{np.nanmean(stds[name]):.2g}"))
         without = [f"without {fold.recording}" for fold in self.folds]
         return in_words(
             [

@@ -1,5 +1,6 @@
 """A disturbance with a memory: its likelihood and its sizes by hand, and when white forces ask for one."""
 
+import equinox as eqx
 import numpy as np
 import pushed_mass
 import pytest
@@ -10,6 +11,7 @@ import fgmbs
 from fgmbs import ArgumentError, results
 from fgmbs.inputs import Disturbance
 from fgmbs.sensors import Accelerometer, Encoder
+from fgmbs.unknowns import is_unknown
 
 DT, STEPS, START, BEGUN, SIGMA = 0.01, 401, (1.2, 1.0), (0.3, 0.5), 5e-4
 POWER, TIME = 0.3, 0.25
@@ -108,6 +110,9 @@ def test_white_forces_get_a_memory_where_the_data_ask_for_one(samples):
     units = dict(zip(dataset.unknown.values, dataset.unknown_unit.values, strict=True))
     assert units == {"disturbance.power": "W", "disturbance.time_constant": "s"}
     assert "disturbance.time_constant" in est.report() and "disturbance" not in results.to_dataset(white)
+    # A power that was found once is not looked for again, nor is a memory.
+    found = eqx.tree_at(lambda force: force.power, Disturbance(), white.inputs[0].power, is_leaf=is_unknown)
+    assert estimated(samples, found).inputs[0].time_constant is None
 
 
 def test_white_forces_stay_white():

@@ -182,6 +182,13 @@ def test_theta_has_the_numbers_of_all_recordings():
         alone = free.of(k).alone()
         assert alone.number_names == ("a[0]", "a[1]", "b") and alone.index is None
     np.testing.assert_allclose(free.gathered(jnp.array([[1.0, 2, 3], [4, 5, 6]])), [1, 2, 4, 5, 4.5])
+    assert free.owners == {"a@0[0]": 0, "a@0[1]": 0, "a@1[0]": 1, "a@1[1]": 1, "b": None}
+    another = free.another(theta, jnp.full(5, 2.0), [1]).put_back(rest)
+    np.testing.assert_allclose(another["a"].value, np.exp([2.0, 3.0]))
+    np.testing.assert_array_equal(another["a"].sigma, 2.0)
+    np.testing.assert_array_equal(another["b"], 3.0)
+    mean = free.another(theta, jnp.full(5, 2.0), [0, 1]).put_back(rest)
+    np.testing.assert_allclose(mean["a"].value, np.exp([1.0, 2.0]))
     for ours, given in zip(jax.tree.leaves(free.put_back(rest)), jax.tree.leaves(tree), strict=True):
         np.testing.assert_allclose(ours, given)
     assert free.put_back(rest)["a"].own and free.priors()["a"].own
