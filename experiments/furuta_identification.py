@@ -1,6 +1,6 @@
 """What a rotary pendulum is made of, from several recordings at once, each foretold from the others.
 
-    python experiments/furuta_identification.py [--level] [--windows sine_4V …] [--out results/furuta_identification.nc]
+    python experiments/furuta_identification.py [--level] [--method smoother] [--windows sine_4V …] [--out …]
 
 The arm turns about an axis that is not quite upright. Its encoder counts from wherever it was switched on, so that
 each recording has a tilt of its own, in the directions of its own zero, and a zero of the pendulum's encoder. They are
@@ -10,6 +10,7 @@ What is left out is foretold with tilt and zero found together with its first st
 
 import time
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import tyro
@@ -24,7 +25,9 @@ LEANS = 0.03
 """Standard deviation of the tilt before anything is measured [rad]."""
 
 
-def identified(windows: tuple[str, ...] = tuple(WINDOWS), *, level: bool = False) -> fgmbs.Identification:
+def identified(
+    windows: tuple[str, ...] = tuple(WINDOWS), *, level: bool = False, method: str = "prediction"
+) -> fgmbs.Identification:
     rigs = [rotary(name) for name in windows]
     free = {name: Unknown(x[..., 0], lower=x[..., 1], upper=x[..., 2]) for name, x in by_array(ROTARY).items()}
     free["pendulum.bias"] = Unknown(0.0, lower=-0.1, upper=0.1, own=True)
@@ -37,7 +40,7 @@ def identified(windows: tuple[str, ...] = tuple(WINDOWS), *, level: bool = False
         rigs[0].sensors,
         [*rigs[0].inputs, Disturbance()],
         free=free,
-        method="prediction",
+        method=method,
         **first,
     )
 
@@ -50,10 +53,11 @@ def own(numbers: dict[str, float], name: str, recording: int) -> list[float]:
 def main(
     windows: tuple[str, ...] = tuple(WINDOWS),
     level: bool = False,
+    method: Literal["prediction", "smoother"] = "prediction",
     out: Path = Path("results/furuta_identification.nc"),
 ) -> None:
     begun = time.perf_counter()
-    fit = identified(windows, level=level)
+    fit = identified(windows, level=level, method=method)
     print(f"{time.perf_counter() - begun:.0f} s including compilation, {fit.iterations} iterations at the end\n")
     print("| number | found | ± by residuals |\n| --- | ---: | ---: |")
     shared = [name for name in fit.names if "@" not in name]

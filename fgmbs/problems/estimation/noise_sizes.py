@@ -19,6 +19,8 @@ from fgmbs.unknowns import Free, Unknown, freed, is_unknown
 
 _SETTLED = 0.01
 """Relative change of all sizes at which they are found."""
+_FEWEST, _SEVERAL = 0.1, 3.0
+"""Steps that are taken at once, at least and at most."""
 _LARGEST_CHANGE = np.log(30.0)
 """Of a size at once."""
 _FARTHEST, _FARTHEST_KNOWN = np.log(1e3), np.log(1e6)
@@ -174,7 +176,9 @@ class SizeSearch(NamedTuple):
     logs: Float[Array, " k"]
     """Logarithms of the sizes."""
     last: Float[Array, " k"]
-    """The last change of each that was asked for; 0 before the first one."""
+    """The last change of each that was asked for; 0 before the first one …"""
+    taken: Float[Array, " k"]
+    """… and the one that was made."""
     probe: Int[Array, ""]
     """−1: they are looked for. 0: the slope of the likelihood there is asked for; then that on both sides of each."""
     slopes: Float[Array, "probes k"]
@@ -186,7 +190,7 @@ class SizeSearch(NamedTuple):
         """The search before its first round."""
         probes, size = 2 * free.size + 1, free.size
         probe = jnp.asarray(-1 if size else probes + _CORRECTIONS, int)
-        return cls(free.value, jnp.zeros(size), probe, jnp.zeros((probes, size)), jnp.asarray(0, int))
+        return cls(free.value, jnp.zeros(size), jnp.zeros(size), probe, jnp.zeros((probes, size)), jnp.asarray(0, int))
 
     def ended(self) -> "SizeSearch":
         """The search as if it had found what it begins with."""
@@ -207,10 +211,9 @@ class SizeSearch(NamedTuple):
 
         σ² ← σ² χ²/(degrees of freedom): where it stands still, the marginal likelihood of linear problems is stationary
         (Helmert's variance components; restricted maximum likelihood), or with a prior the posterior. It converges
-        linearly; while the steps shrink evenly their geometric series is summed, up to three steps, and where they turn
-        round they are halved. A size that runs off stops at a thousandth or a thousandfold of where it began. In the
-        end the slope of the likelihood is taken around the sizes: its differences are their information, by which they
-        are corrected.
+        linearly: as many steps at once are taken as the last change tells that there are to go, a tenth of one to
+        three. A size that runs off stops at a thousandth or a thousandfold of where it began. In the end the slope of
+        the likelihood is taken around the sizes: its differences are their information, by which they are corrected.
 
         Args:
             free: The sizes.
@@ -218,9 +221,12 @@ class SizeSearch(NamedTuple):
         """
         looking = self.probe < 0
         step = _asked(free, self.logs, told)
-        first = self.last == 0
-        ratio = jnp.where(first, 0.0, jnp.clip(step / jnp.where(first, 1.0, self.last), -1.0, 2 / 3))
-        change = jnp.clip(step / (1 - ratio), -_LARGEST_CHANGE, _LARGEST_CHANGE)
+        # By the last change, whose slope tells how much was to go; where more is asked for than before, far.
+        fell = self.last - step
+        known = (self.taken != 0) & (fell != 0)
+        several = jnp.where(known, self.taken / jnp.where(known, fell, 1.0), 1.0)
+        several = jnp.where(several > 0, jnp.clip(several, _FEWEST, _SEVERAL), _SEVERAL)
+        change = jnp.clip(several * step, -_LARGEST_CHANGE, _LARGEST_CHANGE)
         change = _within(free, self.logs + change) - self.logs
         better = _within(free, self.logs + told.along @ change)
         arrived = jnp.all(jnp.abs(better - self.logs) < _SETTLED) | (self.rounds >= _MOST_ROUNDS)
@@ -235,6 +241,7 @@ class SizeSearch(NamedTuple):
         return SizeSearch(
             logs=jnp.where(looking, better, probed),
             last=jnp.where(looking, step, self.last),
+            taken=jnp.where(looking, change, self.taken),
             probe=probe,
             slopes=slopes,
             rounds=self.rounds + 1,

@@ -53,6 +53,8 @@ class SmoothingState(eqx.Module):
     resize: Bool[Array, ""]
     """Sizes of noise are to be found before the next round."""
     rounds: Int[Array, ""]
+    waited: Int[Array, ""]
+    """Rounds since the sizes of noise are what they are."""
     placings: Int[Array, ""]
     iterations: Int[Array, ""]
     history: Float[Array, " most"]
@@ -163,6 +165,7 @@ def at_first(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array
         status=Status.running,
         resize=jnp.asarray(False),
         rounds=jnp.asarray(0, int),
+        waited=jnp.asarray(0, int),
         placings=jnp.asarray(0, int),
         iterations=jnp.asarray(0, int),
         history=jnp.full(ITERATIONS * most_rounds(search) * (1 + PLACINGS), jnp.nan, float),

@@ -42,6 +42,9 @@ _STEP = 1e-4
 _SETTLED, _NEARLY = 1e-5, 1e-3
 """Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found; this also
 bounds what is left then of the cost."""
+_PATIENT, _TREMBLES = 4, 5e-3
+"""Rounds with the same sizes of noise, after which a motion has arrived that still moves to and fro, at kinks of dry
+friction, and the decrease of the cost that its steps promise then: by a tenth of a standard deviation."""
 _LEFT = 1e-12
 """Relative decrease of the cost by the last step, before which residuals and covariances were computed."""
 _AT_ONCE = 3
@@ -80,6 +83,7 @@ def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 
     history = jax.lax.dynamic_update_slice(at.history, state.history, (at.iterations,))
     converged = state.status == Status.converged
     arrived = (change < _SETTLED) & (left < _LEFT * (1 + state.look.cost))
+    arrived |= (at.waited >= _PATIENT) & (change < _NEARLY) & (left < _TREMBLES)
     if enough:
         arrived = state.iter_num == 1
     near = arrived | ((at.search.probe < 0) & (bool(enough) | (jnp.maximum(change, left) < _NEARLY)))
@@ -108,6 +112,7 @@ def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 
         status=status,
         resize=resize,
         rounds=rounds,
+        waited=at.waited + 1,
         placings=at.placings + again,
         iterations=at.iterations + state.iter_num,
         history=history,
@@ -152,7 +157,8 @@ def resumed(at: SmoothingState) -> SmoothingState:
 def resized(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> SmoothingState:
     """The estimate with better sizes of noise, for the next round."""
     search = at.search.update(problem.sizes, _told(problem, seen, at.x.steps, at.search.logs))
-    return eqx.tree_at(lambda at: (at.search, at.resize), at, (search, jnp.asarray(False)))
+    where = lambda at: (at.search, at.resize, at.waited)
+    return eqx.tree_at(where, at, (search, jnp.asarray(False), jnp.zeros_like(at.waited)))
 
 
 def _told(problem: SmoothingProblem, seen: Survey, steps: Float[Array, "*steps nx"], logs: Float[Array, " k"]) -> Told:
