@@ -12,7 +12,9 @@ from scipy.stats import multivariate_normal
 import fgmbs
 from fgmbs import ArgumentError, Unknown
 from fgmbs.inputs import Disturbance, WhiteNoise
+from fgmbs.problems.estimation.noise_sizes import SizeSearch, Told
 from fgmbs.sensors import Encoder, Position
+from fgmbs.unknowns import freed
 
 DT, STEPS, START, SPEED, BEGUN = 0.02, 121, 1.2, 1.0, (0.3, 0.5)
 TRUE = {"sigma": 0.02, "power": 0.3}
@@ -121,6 +123,21 @@ def test_rows_of_a_sensor_have_sizes_of_their_own():
     found, std = est.unknowns["camera.sigma"], est.unknowns_std["camera.sigma"]
     np.testing.assert_array_less(np.abs(found - np.array([0.03, 0.01])), 4 * std)
     np.testing.assert_allclose(std / found, 1 / np.sqrt(2 * 301), rtol=0.05)
+
+
+@pytest.mark.parametrize("answer", [0.1, 1.0, 4.0, 8.0])
+def test_the_search_learns_how_far_a_change_reaches(answer):
+    """Residuals may change by less than noise of another size should make them, or by far more: then steps as they are
+    asked for, or half of them, go to and fro for ever."""
+    _, free = freed({"sigma": Unknown(1.0, log=True)}, lambda path: path[0].key)
+    search, target, dof = SizeSearch.of(free), 0.7, 100.0
+    for _ in range(11):
+        left = float(search.logs[0]) - target
+        told = Told(jnp.array([dof * np.exp(-2 * answer * left)]), jnp.array([dof]), np.array([2.0]), jnp.eye(1))
+        search = search.update(free, told)
+        if int(search.probe) == 0:
+            break
+    assert int(search.probe) == 0 and abs(float(search.logs[0]) - target) < 0.01 * max(1.0, 1 / answer)
 
 
 def test_what_cannot_be_meant(mass):
