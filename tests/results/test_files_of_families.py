@@ -93,7 +93,7 @@ def estimate(body):
         ddq=body.ddq,
         multipliers=body.multipliers,
         forces=jnp.zeros((T, 1)),
-        disturbance=jnp.zeros((T, 0)),
+        disturbance=0 * body.dq,
         commands=jnp.zeros((T, 0)),
         tangents=tangents,
         local_covariance=jnp.tile(jnp.diag(sigma**2), (T, 1, 1)),
