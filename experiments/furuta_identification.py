@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Literal
 
+import jax.numpy as jnp
 import numpy as np
 import tyro
 import xarray as xr
@@ -45,11 +46,6 @@ def identified(
     )
 
 
-def own(numbers: dict[str, float], name: str, recording: int) -> list[float]:
-    """What a recording has of its own."""
-    return [value for key, value in numbers.items() if key.startswith(f"{name}@{recording}")]
-
-
 def main(
     windows: tuple[str, ...] = tuple(WINDOWS),
     level: bool = False,
@@ -60,17 +56,17 @@ def main(
     fit = identified(windows, level=level, method=method)
     print(f"{time.perf_counter() - begun:.0f} s including compilation, {fit.iterations} iterations at the end\n")
     print("| number | found | ± by residuals |\n| --- | ---: | ---: |")
-    shared = [name for name in fit.names if "@" not in name]
-    for name in shared:
+    for name in [name for name, owner in fit.free.owners.items() if owner is None]:
         print(f"| {name} | {fit.parameters[name]:.4g} | {fit.scale * fit.std[name]:.2g} |")
     print("\nErrors of free runs, arm / pendulum [mrad]\n")
     print("| recording | fitted | left out | tilt [mrad] |\n| --- | ---: | ---: | ---: |")
+    tilts = fit.free.named(jnp.asarray(fit.theta)).get("tilt", np.zeros((len(windows), 2)))
     folds = fgmbs.cross_validate(fit).folds
     errors = np.zeros((2, len(windows), 2))
     for k, (name, recording) in enumerate(zip(windows, fit.recordings, strict=True)):
         for part, run in enumerate((fit.free_run(recording), folds[k].run)):
             errors[part, k] = [1e3 * float(run.rms[axis][0]) for axis in ("arm", "pendulum")]
-        tilt = 1e3 * np.linalg.norm(own(fit.parameters, "tilt", k))
+        tilt = 1e3 * np.linalg.norm(tilts[k])
         both = " | ".join(f"{arm:.1f} / {pendulum:.1f}" for arm, pendulum in errors[:, k])
         print(f"| {name} | {both} | {tilt:.1f} |", flush=True)
     data = {

@@ -52,14 +52,13 @@ def freed_by_name(parts: Parts, free: FreeNumbers) -> Parts:
     """
     if isinstance(free, str) or not hasattr(free, "keys"):
         of_type("free", free, (list, tuple, set, frozenset), f"names, or {_ALL_FORMS} by name")
-        for name in free:
-            of_type("a name in free", name, str, "a text")
-        free = dict.fromkeys(free, True)
+    for name in free:
+        of_type("a name in free", name, str, "a text")
+    free = free if hasattr(free, "keys") else dict.fromkeys(free, True)
     parts = parts._replace(mechanism=parts.mechanism.with_own_leaves(free))
     names = numbers_of(parts)
     changes: dict[tuple[str, Any], Unknown] = {}
     for name, wanted in free.items():
-        of_type("a name in free", name, str, "a text")
         if name not in names:
             advice = nearest(name, {**parts.mechanism.physical_parameters(), **names}, "numbers that may be free")
             raise ArgumentError(f"free: there is no number {name!r}{advice}")

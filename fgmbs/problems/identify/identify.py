@@ -178,7 +178,7 @@ def _predicted(
     problem, at = first_found(problem, tell)
     try:
         tell("fitting parts of free runs", 0, np.nan)
-        prediction = led(problem, horizon, at.x)
+        prediction = led(problem, horizon, at.x, solver)
         tell("fitting free runs", 0, np.nan)
         best = predict_best(prediction, solver)
     except KeyboardInterrupt:

@@ -42,9 +42,10 @@ _STEP = 1e-4
 _SETTLED, _NEARLY = 1e-5, 1e-3
 """Change of the motion by new weights, relative to it, that ends the rounds, or lets sizes of noise be found; this also
 bounds what is left then of the cost."""
-_PATIENT, _TREMBLES = 4, 5e-3
+_PATIENT, _TREMBLES, _STANDS = 4, 5e-3, 1e-4
 """Rounds with the same sizes of noise, after which a motion has arrived that still moves to and fro, at kinks of dry
-friction, and the decrease of the cost that its steps promise then: by a tenth of a standard deviation."""
+friction; the decrease of the cost that its steps promise then, by a tenth of a standard deviation, and what comes of it
+in a round."""
 _LEFT = 1e-12
 """Relative decrease of the cost by the last step, before which residuals and covariances were computed."""
 _AT_ONCE = 3
@@ -83,7 +84,8 @@ def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 
     history = jax.lax.dynamic_update_slice(at.history, state.history, (at.iterations,))
     converged = state.status == Status.converged
     arrived = (change < _SETTLED) & (left < _LEFT * (1 + state.look.cost))
-    arrived |= (at.waited >= _PATIENT) & (change < _NEARLY) & (left < _TREMBLES)
+    fell = at.history[at.iterations - 1] - state.look.cost
+    arrived |= (at.waited >= _PATIENT) & (change < _NEARLY) & (left < _TREMBLES) & (fell < _STANDS)
     if enough:
         arrived = state.iter_num == 1
     near = arrived | ((at.search.probe < 0) & (bool(enough) | (jnp.maximum(change, left) < _NEARLY)))
