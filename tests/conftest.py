@@ -1,13 +1,29 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
 import types
+from importlib.metadata import version
 from pathlib import Path
 
+if version("jaxlib").startswith("0.10."):
+    # The way of XLA to emit kernels that `fgmbs.compiled.program` chooses, for single operations, too: they are
+    # compiled in half the time. Later versions know no other one, and end the process at an unknown flag.
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
+
 import jax
+import jaxtyping
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+
+ROOT = Path(__file__).parents[1]
+
+# Types and shapes are checked at every call, but for what works on the texts of programs, millions of times.
+jaxtyping.install_import_hook(
+    [f"fgmbs.{room.stem}" for room in (ROOT / "fgmbs").iterdir() if room.stem not in ("__init__", "compiled")],
+    "beartype.beartype",
+)
 
 import fgmbs
 from fgmbs.compiled import store
@@ -15,9 +31,6 @@ from fgmbs.compiled.program import forget
 from fgmbs.losses import Huber
 from fgmbs.sensors import Gyroscope, Position
 from fgmbs.unknowns import Unknown
-
-ROOT = Path(__file__).parents[1]
-
 
 _QUICK = "JAX_DISABLE_MOST_OPTIMIZATIONS"
 
@@ -28,6 +41,7 @@ def pytest_configure(config):
     To compile is most of the work of the tests. Slow ones, and all with JAX_DISABLE_MOST_OPTIMIZATIONS=0, run the
     machine code that users run.
     """
+    gc.set_threshold(200_000, 50, 100)  # what is traced is hardly ever garbage
     os.environ.setdefault(_QUICK, str(int("not slow" in config.option.markexpr)))
     jax.config.update(_QUICK.lower(), os.environ[_QUICK] not in ("0", "false"))
     folder = fgmbs.cache()

@@ -183,9 +183,10 @@ def _reads(jaxpr: Jaxpr, variable: Any) -> bool:
 
 
 def _inner(equation: Any) -> Iterator[Jaxpr]:
-    for value in jax.tree.leaves(equation.params, is_leaf=_is_jaxpr):
-        if _is_jaxpr(value):
-            yield value.jaxpr if isinstance(value, ClosedJaxpr) else value
+    for value in equation.params.values():
+        for one in value if isinstance(value, tuple | list) else (value,):
+            if _is_jaxpr(one):
+                yield one.jaxpr if isinstance(one, ClosedJaxpr) else one
 
 
 def _is_jaxpr(value: Any) -> bool:

@@ -8,8 +8,10 @@ is not fgmbs' own, it is traced and lowered once in every process.
 """
 
 import functools
+import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -44,7 +46,8 @@ class _Entry:
                 self.file = store.file_of(number)
                 self.compiled = store.load(self.file, arrays)
                 if self.compiled is None:
-                    self.lowered = program.jitted(number).lower(structure, arrays)
+                    with _uncollected():
+                        self.lowered = program.jitted(number).lower(structure, arrays)
             return self.compiled or self.lowered
 
     def finish(self, program: "Program", structure: Structure, arrays: list[Any]) -> Callable[..., Returned]:
@@ -57,6 +60,19 @@ class _Entry:
                     store.save(self.file, self.compiled)
                     self.lowered = None
         return self.compiled
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Tracing makes many objects, hardly any of which is garbage: to look for it among them takes a seventh of the
+    time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @functools.cache
