@@ -325,6 +325,8 @@ class Free(eqx.Module):
 
     def theta(self, values: Float[Array, " p"]) -> Float[Array, " p"]:
         """θ of the numbers of the leaves; of a bound below zero the logarithm is that of zero."""
+        if not self.logs.any():
+            return values
         return jnp.where(self.logs, jnp.log(jnp.where(self.logs, jnp.maximum(values, 0.0), 1.0)), values)
 
     def deviations(self, theta: Float[Array, " p"], sigma: Float[Array, " p"]) -> Float[Array, " p"]:

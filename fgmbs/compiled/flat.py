@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.compiled.tracing import is_traced
+
 
 class Pattern(NamedTuple):
     """Everything in a pytree but the numbers of its arrays; compares by value."""
@@ -31,9 +33,11 @@ def pattern_of(tree: Any) -> Pattern:
     )
 
 
-def flat(tree: Any) -> Float[Array, " numbers"]:
+def flat(tree: Any) -> Float[Array | np.ndarray, " numbers"]:
     """All numbers of a pytree."""
     numbers = [leaf for leaf in jax.tree.leaves(tree) if _is_number(leaf)]
+    if not is_traced(numbers):  # where NumPy compiles nothing
+        return np.concatenate([np.ravel(np.asarray(leaf)).astype(float) for leaf in numbers])
     return jnp.concatenate([jnp.ravel(jnp.asarray(leaf)).astype(float) for leaf in numbers])
 
 
@@ -49,6 +53,23 @@ def unflat(pattern: Pattern, numbers: Float[Array | np.ndarray, " numbers"]) -> 
         else:
             leaves.append(kept)
     return jax.tree.unflatten(pattern.tree, leaves)
+
+
+class Flat(eqx.Module):
+    """A pytree as one array: between compiled functions every array costs its time."""
+
+    numbers: Float[Array | np.ndarray, " numbers"]
+    pattern: Pattern = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, *tree: Any) -> "Flat":
+        """That of several trees."""
+        return cls(flat(tree), pattern_of(tree))
+
+    @property
+    def tree(self) -> Any:
+        """The trees again."""
+        return unflat(self.pattern, self.numbers)
 
 
 def _is_number(leaf: Any) -> bool:

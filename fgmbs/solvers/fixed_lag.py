@@ -13,7 +13,7 @@ from fgmbs.factors.priors import linear_prior
 from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
 from fgmbs.linear import Factorization, Marginals, marginalize_first
 from fgmbs.linear.triangle import Triangle
-from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt, LMState
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
 
@@ -112,19 +112,29 @@ class FixedLagSmoother(eqx.Module):
 
     def step(self, state: WindowState, data: PyTree) -> tuple[WindowState, Estimate]:
         """Takes in a step: moves the window on to it and solves it."""
+        x, rows = self.moved(state, data)
+        return self.concluded(state, rows, *self.solver.run(x, self.over(state, rows)))
+
+    def moved(self, state: WindowState, data: PyTree) -> tuple[Unknowns, Rows]:
+        """(where the search for the window with a new step begins, the data of its steps)."""
         start, newest = self.advance(state.steps[-2:], state.globals, data)
         rows = jax.tree.map(lambda held, new: jnp.concatenate([held, new[None]]), state.rows, newest)
-        steps = jnp.concatenate([state.steps[1:], start[None]])
+        return Unknowns(jnp.concatenate([state.steps[1:], start[None]]), state.globals), rows
+
+    def over(self, state: WindowState, rows: Rows) -> TimeGraph:
+        """The graph of a window with these data of its steps, which is behind `state`."""
         graph = self.graph.with_rows(rows)
         names = tuple(dict(graph.sizes))
         marginal = Factor(linear_prior, names, Noise.sigma(1.0), "initial", data=state.prior, theta=True)
         factors = tuple(factor for factor in graph.factors if factor.scope not in ("initial", "global"))
-        graph = eqx.tree_at(lambda graph: graph.factors, graph, (*factors, marginal))
-        x, lm = self.solver.run(Unknowns(steps, state.globals), graph)
+        return eqx.tree_at(lambda graph: graph.factors, graph, (*factors, marginal))
+
+    def concluded(self, state: WindowState, rows: Rows, x: Unknowns, lm: LMState) -> tuple[WindowState, Estimate]:
+        """What follows from the solution of the window with these data."""
         factorization = self.solver.factorization(lm)
         if self.past == "marginal":
             R, d, rho = marginalize_first(factorization)
-            prior = self._prior(R, d, lm.point, graph.times[1], 1)
+            prior = self._prior(R, d, lm.point, rows.times[1], 1)
         else:
             rho = jnp.zeros((), x.steps.dtype)
             prior = (

@@ -153,8 +153,15 @@ class LevenbergMarquardt(IterativeSolver):
         return jax.tree.map(lambda new, old: jnp.where(running, new, old), step, OptStep(params, state))
 
     def _update(self, state: LMState, graph: Graph) -> OptStep:
+        return self.judged(state, self.looked(state, graph), graph)
+
+    def looked(self, state: LMState, graph: Graph) -> Look:
+        """The first half of an iteration: the look at the trial."""
+        return _look(graph, state.trial)
+
+    def judged(self, state: LMState, look: Look, graph: Graph) -> OptStep:
+        """The second half: what a look at the trial says of it, and the next one."""
         first = state.iter_num == 0
-        look = _look(graph, state.trial)
         system, cost = look.system, look.cost
         looked = (state.trial, look, Unknowns(*system.gradient()))
         # The gradient meets every entry of the residual and of its Jacobian.

@@ -233,10 +233,7 @@ class PlanarMechanism(AbstractMechanism):
     @property
     def reach(self) -> Velocities:
         """The extent of the drawing for positions, half a turn for angles."""
-        angles = len(self.structure.blank.relative_coordinates)
-        points = self.point_positions(self.reference)
-        extent = jnp.maximum(jnp.max(jnp.ptp(points, axis=0)), self._numbers.length)
-        return jnp.concatenate([jnp.broadcast_to(extent, self.n - angles), jnp.full(angles, jnp.pi, extent.dtype)])
+        return _reach(self)
 
     @property
     def constraint_sizes(self) -> Constraints:
@@ -368,6 +365,14 @@ def _index(name: str, names: tuple[str, ...], argument: str, kind: str) -> int:
 
 _planar_numbers = program(planar_numbers)
 """Compiled, because outside of a trace hundreds of single operations take seconds."""
+
+
+@program
+def _reach(mechanism: PlanarMechanism) -> Velocities:
+    angles = len(mechanism.structure.blank.relative_coordinates)
+    points = mechanism.point_positions(mechanism.reference)
+    extent = jnp.maximum(jnp.max(jnp.ptp(points, axis=0)), mechanism._numbers.length)
+    return jnp.concatenate([jnp.broadcast_to(extent, mechanism.n - angles), jnp.full(angles, jnp.pi, extent.dtype)])
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,6 +1,7 @@
 """Hybrid dynamics: some coordinates follow a known motion, some motors have a known force, the rest is found."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,9 +10,11 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from fgmbs.arguments import by_name, of_type
+from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics.drive import Drive
+from fgmbs.dynamics.stepping import Step
 from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.kinematics.base import prepared
@@ -31,7 +34,7 @@ from fgmbs.problems.driven.driven_motion import MISSING, DrivenMotion, driven_mo
 from fgmbs.problems.driven.first_pose import GivenStart, freedom_left, rough_start
 from fgmbs.problems.driven.motors import Motor, chosen_motors, scales
 from fgmbs.problems.simulation.arguments import Integrator, transition_of
-from fgmbs.problems.simulation.marching import InChunks, Marched, Outside, Run, at_once, march
+from fgmbs.problems.simulation.marching import InChunks, Marched, Outside, Run, at_once, lowered_march, march
 from fgmbs.problems.simulation.result import refuse_failed, worst
 from fgmbs.problems.solving import finish, solve
 from fgmbs.signals.curves import force_curve, motion_curve
@@ -132,7 +135,8 @@ def hybrid_dynamics(
         return _motion(problem, q, dq, status, at_once)[0]
     if throw:
         _check_start(problem, q, status)
-    result, interrupted = _motion(problem, q, dq, status, InChunks(progress))
+    with compiled_ahead(lambda: _lowered(problem, q, dq, status), problem):
+        result, interrupted = _motion(problem, q, dq, status, InChunks(progress))
     if interrupted:
         raise Interrupted(f"interrupted after {result.t.shape[0]} of {len(problem.t)} steps", result)
     return finish(problem, result, throw=throw)
@@ -249,9 +253,22 @@ def _first_state(problem: HybridProblem) -> tuple[Coordinates, Velocities, Statu
 def _motion(problem: HybridProblem, q, dq, status: Status, run: Run) -> tuple[DrivenMotion, bool]:
     """(The motion from a start on, whether it was interrupted)."""
     mechanism, outside, rule, t = problem.mechanism, problem.outside, problem.rule, problem.t
-    steps = t.shape[0] - 1
-    marched, interrupted = march(mechanism, rule, outside, q, dq, t[0], (t[-1] - t[0]) / steps, steps, run)
-    return _driven(mechanism, problem.motors, problem.wanted, outside, rule, t, marched, status), interrupted
+    marched, interrupted = march(mechanism, rule, outside, q, dq, t[0], _time_step(problem), t.shape[0] - 1, run)
+    return _driven(problem, marched, status), interrupted
+
+
+def _time_step(problem: HybridProblem) -> Scalar:
+    return (problem.t[-1] - problem.t[0]) / (problem.t.shape[0] - 1)
+
+
+def _lowered(problem: HybridProblem, q, dq, status: Status) -> Iterator[Callable[[], Any]]:
+    """The programs of the steps and of what is told of them, before there are any."""
+    mechanism, t = problem.mechanism, problem.t
+    yield lowered_march(mechanism, problem.rule, problem.outside, q, dq, t[0], _time_step(problem))
+    one = Marched(Step(q, dq, dq), np.zeros((), int), status)
+    yield _driven.ahead(
+        problem, jax.tree.map(lambda leaf: np.broadcast_to(leaf, t.shape + np.shape(leaf)), one), status
+    )
 
 
 def _command(where: str, value: ArrayLike | Callable, times: np.ndarray) -> Callable:
@@ -276,17 +293,15 @@ class OfTime(eqx.Module):
 
 
 @program
-def _driven(
-    mechanism, motors, wanted: DesiredMotion | None, outside: Outside, rule, t, marched: Marched, status
-) -> DrivenMotion:
+def _driven(problem: HybridProblem, marched: Marched, status: Status) -> DrivenMotion:
     """The steps of a simulation as a driven motion."""
-    mechanism = prepared(mechanism)
+    mechanism, motors, outside, wanted = prepared(problem.mechanism), problem.motors, problem.outside, problem.wanted
     (q, dq, _), iterations, step_status = marched
-    t = t[: q.shape[0]]
+    t = problem.t[: q.shape[0]]
     if wanted is not None:
         wanted = wanted.first(q.shape[0])
     status = Status.where(status == Status.converged, worst(step_status), status)
-    stepper, known = outside.stepper(mechanism, rule), outside.known(t)
+    stepper, known = outside.stepper(mechanism, problem.rule), outside.known(t)
     ddq, lambda_, found = jax.vmap(stepper.motion)(q, dq, t, known)
     missing = None
     if outside.drive is not None:

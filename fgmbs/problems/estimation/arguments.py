@@ -172,7 +172,7 @@ def checked_start(
     """
     places = _for_each(start, len(dt), "start")
     speeds = _for_each(start_velocities, len(dt), "start_velocities")
-    rough = _ROUGH * float(np.max(mechanism.reach))
+    rough = _ROUGH * float(np.max(np.asarray(mechanism.reach)))
     if sigma is not None:
         of_type("start_sigma", sigma, (tuple, list), "two positive numbers")
     if sigma is not None and (len(sigma) != 2 or any(finite_number(s, "start_sigma") <= 0 for s in sigma)):

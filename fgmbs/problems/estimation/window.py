@@ -25,17 +25,18 @@ def begin(model: EstimationModel, window: int, x: Float[Array, " nx"], data: Ste
     times = data.times - model.dt * jnp.arange(window - 1, 0, -1)
     blank = blank._replace(times=times, prior=steps[1:], prior_weights=jnp.ones_like(blank.prior_weights))
     rows = jax.vmap(model.blank_rows)(steps[1:], blank)
-    return _smoother(model, rows).init(steps, rows, model.free.value)
+    return smoother(model, rows).init(steps, rows, model.free.value)
 
 
 def take_in(
     model: EstimationModel, state: WindowState, data: StepData, tol: float = _TOLERANCE
 ) -> tuple[WindowState, Estimate]:
     """Takes in a step."""
-    return _smoother(model, state.rows, tol).step(state, data)
+    return smoother(model, state.rows, tol).step(state, data)
 
 
-def _smoother(model: EstimationModel, rows: Rows, tol: float = _TOLERANCE) -> FixedLagSmoother:
+def smoother(model: EstimationModel, rows: Rows, tol: float = _TOLERANCE) -> FixedLagSmoother:
+    """That of a model; `rows` give shapes."""
     solver = LevenbergMarquardt(linear="sqrt", tol=tol, holds_factor=True)
 
     def advance(steps, theta, data):

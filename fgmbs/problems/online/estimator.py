@@ -130,7 +130,7 @@ class OnlineEstimator:
 
     def __post_init__(self):
         # One array, because every array that is handed over costs time at every call.
-        object.__setattr__(self, "_numbers", flat(self.model))
+        object.__setattr__(self, "_numbers", jax.device_put(flat(self.model)))
         object.__setattr__(
             self, "_programs", programs(pattern_of(self.model), self.window, self.slots, self.covariances)
         )

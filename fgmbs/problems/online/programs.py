@@ -12,12 +12,15 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
-from fgmbs.compiled.flat import Pattern, flat, pattern_of, unflat
+from fgmbs.compiled.flat import Flat, Pattern, flat, pattern_of, unflat
 from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.compiled.program import program
+from fgmbs.graph.time_graph import TimeGraph
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, Samples, StepData
-from fgmbs.problems.estimation.window import begin, take_in
+from fgmbs.problems.estimation.window import begin, smoother
 from fgmbs.solvers.fixed_lag import WindowState
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.status import Status
 
 _ON_STEP = 1e-6
 """Distance from a step, in steps, below which a sample lies on it."""
@@ -83,13 +86,15 @@ def _begin(form: Form, numbers, x, sigma, t, commands):
 
 @program
 def _step(form: Form, numbers, state, sample):
-    # Two machine functions, which are compiled side by side.
-    window, weights, seen = _taken_in(form, numbers, state, sample)
-    return flat((window, weights)), _told(form, numbers, sample, seen)
+    # Several machine functions, which are compiled side by side, and together in less time than they would be as one.
+    window, x, more = _moved(form, numbers, state, sample)
+    state, seen = _concluded(form, numbers, window, _solved(form, numbers, window, x), more)
+    return state, _told(form, numbers, sample, seen)
 
 
 @one_kernel
-def _taken_in(form: Form, numbers, state, sample):
+def _moved(form: Form, numbers, state, sample):
+    """(the window with what came and the data of its steps, where the search for these begins, what else is told)."""
     model = form.model(numbers)
     nothing = jnp.zeros(model.step_size), jnp.ones(()), jnp.zeros(()), jnp.zeros(())
     shapes = eqx.filter_eval_shape(partial(_first, form), model, *nothing)
@@ -101,24 +106,74 @@ def _taken_in(form: Form, numbers, state, sample):
         linked=jnp.where(first, 0.0, 1.0), prior=window.steps[-1], prior_weights=jnp.where(first, weights, 0.0)
     )
     window, newest, unused = _placed(model, window, newest, read)
-    window, estimate = take_in(model, window, newest)
+    x, rows = smoother(model, window.rows).moved(window, newest)
+    return Flat.of(window, rows), Flat.of(x), Flat.of(weights, t, unused)
+
+
+@eqx.filter_custom_jvp
+def _solved(form: Form, numbers, window: Flat, x: Flat) -> Flat:
+    """What `LevenbergMarquardt.run` gives, its halves as machine functions."""
+
+    def running(at):
+        return at[0]
+
+    def iterated(at):
+        return _judged(form, numbers, window, at[1], _looked(form, numbers, window, at[1]))
+
+    return jax.lax.while_loop(running, iterated, (jnp.asarray(True), _begun(form, numbers, window, x)))[1]
+
+
+@_solved.def_jvp
+def _solved_jvp(primals, tangents):
+    def run(form, numbers, window, x):
+        solver, graph = _problem(form, numbers, window)
+        return Flat.of(*solver.run(*x.tree, graph))
+
+    return eqx.filter_jvp(run, primals, tangents)
+
+
+def _problem(form: Form, numbers, window: Flat) -> tuple[LevenbergMarquardt, TimeGraph]:
+    window, rows = window.tree
+    of = smoother(form.model(numbers), window.rows)
+    return of.solver, of.over(window, rows)
+
+
+@one_kernel
+def _begun(form: Form, numbers, window, x):
+    solver, graph = _problem(form, numbers, window)
+    (x,) = x.tree
+    return Flat.of(x, solver.init_state(x, graph))
+
+
+@one_kernel
+def _looked(form: Form, numbers, window, at):
+    solver, graph = _problem(form, numbers, window)
+    _, lm = at.tree
+    return Flat.of(solver.looked(lm, graph))
+
+
+@one_kernel
+def _judged(form: Form, numbers, window, at, look):
+    solver, graph = _problem(form, numbers, window)
+    _, lm = at.tree
+    x, lm = solver.judged(lm, *look.tree, graph)
+    return lm.status == Status.running, Flat.of(x, lm)
+
+
+@one_kernel
+def _concluded(form: Form, numbers, window, solved, more):
+    """(the next state, what is told of the window)."""
+    model, (window, rows), (x, lm), (weights, t, unused) = form.model(numbers), window.tree, solved.tree, more.tree
+    window, estimate = smoother(model, window.rows).concluded(window, rows, x, lm)
     covariances = model.covariances(estimate.marginals()) if form.covariances else None
-    seen = (
-        t,
-        estimate.steps,
-        estimate.globals,
-        estimate.newest_covariance(),
-        estimate.status._value,
-        unused,
-        covariances,
-    )
-    return window, weights, seen
+    told = t, unused, x.steps, x.globals, estimate.newest_covariance(), lm.status._value, covariances
+    return flat((window, weights)), Flat.of(told)
 
 
 @one_kernel
 def _told(form: Form, numbers, sample, seen):
     model = form.model(numbers)
-    t, steps, theta, cov, status, unused, covariances = seen
+    ((t, unused, steps, theta, cov, status, covariances),) = seen.tree
     _, commands = _cut(model, form.slots, sample)
     x = steps[-1]
     n, nv = model.mechanism.n, model.mechanism.nv

@@ -1,7 +1,7 @@
 """Simulation along the constraints: the graph of forward dynamics, each step eliminated in its turn."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -91,6 +91,7 @@ Run: TypeAlias = Callable[..., tuple[PyTree, bool]]
 def at_once(advance: Advance, state: PyTree, steps: int, *first: PyTree) -> tuple[PyTree, bool]:
     """(Outputs of all steps, False): all in one go, as part of any program."""
     _, out = advance(state, jnp.asarray(0), steps, None)
+    first = [jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], one) for one in first]
     return jax.tree.map(lambda *parts: jnp.concatenate(parts), *first, out), False
 
 
@@ -105,11 +106,12 @@ class InChunks(NamedTuple):
 
         Chunks are of one length, whatever the number of steps: one program serves all.
         """
-        done, ahead, interrupted = [*first], len(first), False
+        done = [jax.tree.map(lambda leaf: np.asarray(leaf)[None], one) for one in first]
+        ahead, interrupted = len(first), False
         try:
             for begin in range(0, steps, _CHUNK):
                 count = min(_CHUNK, steps - begin)
-                state, out = advance(state, jnp.asarray(begin), _CHUNK, jnp.asarray(count))
+                state, out = advance(state, np.asarray(begin), _CHUNK, np.asarray(count))
                 done.append(jax.block_until_ready(out))
                 if self.progress is not None:
                     self.progress(begin + count + ahead, steps + ahead)
@@ -149,8 +151,13 @@ def march(
         return _advance(mechanism, rule, outside, state, t0, dt, begin, length, count)
 
     state = _begin(mechanism, rule, outside, q, dq, t0, dt)
-    first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], Marched(state[0], jnp.asarray(0), Status.converged))
-    return run(advance, state, steps, first)
+    return run(advance, state, steps, Marched(state[0], np.asarray(0), Status.converged))
+
+
+def lowered_march(mechanism, rule, outside: Outside, q, dq, t0, dt) -> Callable[[], Any]:
+    """The program of `march` in chunks, before there is a first step."""
+    state = jax.tree.map(np.zeros_like, (Step(q, dq, dq), dq))
+    return _advance.ahead(mechanism, rule, outside, state, t0, dt, np.asarray(0), _CHUNK, np.asarray(0))
 
 
 @program

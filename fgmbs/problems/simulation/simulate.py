@@ -1,7 +1,7 @@
 """Forward dynamics: how a mechanism moves."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -29,7 +29,16 @@ from fgmbs.kinematics.base import prepared
 from fgmbs.linear import METHODS
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.simulation.arguments import Integrator, Plan, SimulationProblem, prepare_simulate, refuse_rigid
-from fgmbs.problems.simulation.marching import InChunks, Marched, Outside, Run, at_once, counted_scan, march
+from fgmbs.problems.simulation.marching import (
+    InChunks,
+    Marched,
+    Outside,
+    Run,
+    at_once,
+    counted_scan,
+    lowered_march,
+    march,
+)
 from fgmbs.problems.simulation.result import Simulation, observe, worst
 from fgmbs.problems.solving import finish, solve
 from fgmbs.problems.trajectory import Tightness, Trajectory
@@ -107,7 +116,7 @@ def simulate(
         refuse_rigid(mechanism, q)
         refuse_no_motion(mechanism, q, dq, 0.0)
     shapes = problem.plan, mechanism, np.empty(padded(problem.num_steps))
-    with compiled_ahead(lambda: [_lowered(problem, q, dq, status)], *shapes):
+    with compiled_ahead(lambda: _lowered(problem, q, dq, status), *shapes):
         marched, interrupted = _marched(problem, q, dq, InChunks(progress))
     result = _result(problem, *marched, status, interrupted)
     if interrupted:
@@ -266,12 +275,15 @@ def _as_a_whole(plan: Plan, mechanism, dt, marched: Marched, steps, rows):
     return Marched(Step(q, dq, ddq), iterations, step_status), covariance
 
 
-def _lowered(problem: SimulationProblem, q, dq, status: Status) -> Any:
-    """The program of what is reported of the steps, before there are any."""
+def _lowered(problem: SimulationProblem, q, dq, status: Status) -> Iterator[Callable[[], Any]]:
+    """The programs of the steps, and of what is reported of them, before there are any."""
     plan, size = problem.plan, padded(problem.num_steps)
+    if plan.form == "chart":
+        zero = np.zeros((), q.dtype)
+        yield lowered_march(problem.mechanism, plan.rule, Outside(), q, dq, zero, problem.dt)
     step = Marched(Step(q, dq, dq), np.zeros((), int), status)
     rows = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (size, *np.shape(leaf))), step)
-    return _observed.ahead(plan.form, plan.chart, problem.mechanism, problem.dt, status, np.arange(size), rows)
+    yield _observed.ahead(plan.form, plan.chart, problem.mechanism, problem.dt, status, np.arange(size), rows)
 
 
 @program

@@ -8,15 +8,18 @@ from fgmbs.mechanisms.tree.kernels import transmitted as transmission
 from fgmbs.mechanisms.tree.kernels.numbers import tree_numbers
 from fgmbs.mechanisms.tree.single import put
 
-placed = program(motion.placed)
-mass_matrix = program(inverse.mass_matrix)
-jacobians = program(inverse.jacobians)
-closure_rows = program(closures.rows)
-closure_jacobian = program(closures.jacobian)
-closure_bias = program(closures.bias)
-regressor = program(regressors.regressor)
-transmitted = program(transmission.transmitted)
-forward_jacobians = program(rules.forward_jacobians)
+_FULLY = {"xla_backend_optimization_level": 3}
+"""They are called for thousands of states at once."""
+
+placed = program(motion.placed, **_FULLY)
+mass_matrix = program(inverse.mass_matrix, **_FULLY)
+jacobians = program(inverse.jacobians, **_FULLY)
+closure_rows = program(closures.rows, **_FULLY)
+closure_jacobian = program(closures.jacobian, **_FULLY)
+closure_bias = program(closures.bias, **_FULLY)
+regressor = program(regressors.regressor, **_FULLY)
+transmitted = program(transmission.transmitted, **_FULLY)
+forward_jacobians = program(rules.forward_jacobians, **_FULLY)
 
 
 @program
@@ -24,11 +27,11 @@ def numbers(topology, parameters, single):
     return tree_numbers(topology, put(topology, parameters, single))
 
 
-@program
+@program(**_FULLY)
 def inverse_dynamics(topology, numbers, q, dq, ddq, wrenches):
     return rules.inverse_dynamics(topology, numbers, q, dq, ddq, wrenches)
 
 
-@program
+@program(**_FULLY)
 def forward_dynamics(topology, numbers, q, dq, tau, wrenches):
     return rules.forward_dynamics(topology, numbers, q, dq, tau, wrenches)
