@@ -33,10 +33,10 @@ def compiled_ahead(programs: Callable[[], Iterable[Callable[[], Any]]], *args: P
 
     Args:
         programs: Lowers programs (`ahead(…)`), in the order in which they are needed; later calls find them.
-        args: What it compiles for: once for every structure and shape.
+        args: What it compiles for: once for every structure and shape. What is no array in them can be hashed.
     """
     leaves, structure = jax.tree.flatten(args)
-    key = hash((structure, *((np.shape(leaf), getattr(leaf, "dtype", None)) for leaf in leaves)))
+    key = hash((structure, *((leaf.shape, leaf.dtype) if hasattr(leaf, "dtype") else leaf for leaf in leaves)))
     if key in _SEEN:
         yield
         return

@@ -1,5 +1,6 @@
 """The compiled functions of real-time estimators, which share them: everything in flat arrays."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -12,6 +13,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
+from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.flat import Flat, Pattern, flat, pattern_of, unflat
 from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.compiled.program import program
@@ -62,9 +64,20 @@ class Programs:
         self.layout = self.form.layout
         self._step = None
 
-    def begin(self, *arrays: Any) -> Float[Array, " state"]:
-        """The state of (model, start value, its standard deviations, time, signals of the commands)."""
-        return _begin(self.form, *arrays)
+    def begin(self, numbers: Any, *arrays: Any) -> Float[Array, " state"]:
+        """The state of (model, start value, its standard deviations, time, signals of the commands).
+
+        Steps are compiled meanwhile: none of a real-time loop has to wait.
+        """
+        if any(isinstance(x, Tracer) for x in (numbers, *arrays)):
+            return _begin(self.form, numbers, *arrays)
+        with compiled_ahead(lambda: self._lowered(numbers, *arrays), self.form, numbers):
+            return _begin(self.form, numbers, *arrays)
+
+    def _lowered(self, numbers: Any, *arrays: Any) -> Iterator[Callable[[], Any]]:
+        model = self.form.model(np.zeros(self.form.pattern.size))
+        size = sum(self.form.slots * (sensor.rows + 1) for sensor in model.sensors) + 2 * len(model.commands)
+        yield _step.ahead(self.form, numbers, _begin.like(self.form, numbers, *arrays), np.zeros(size))
 
     def step(self, *arrays: Any) -> tuple[Float[Array, " state"], Float[Array, " estimate"]]:
         """(state, estimate) after (model, state, sample)."""
