@@ -132,7 +132,7 @@ class LevenbergMarquardt(IterativeSolver):
 
         look, factor = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(shapes))
         return LMState(
-            iter_num=jnp.asarray(0),
+            iter_num=jnp.asarray(0, int),
             status=Status.running,
             error=inf,
             trial=init_params,
