@@ -29,6 +29,9 @@ _FASTER = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level
 """XLA's first way to emit kernels takes two thirds of the time that the second one does, and they are as fast. The
 first level of optimization spares another tenth, of large programs a third; these become 5 % slower at most."""
 
+ONCE = {"xla_backend_optimization_level": 0}
+"""Options of a program that hardly computes: it is compiled in two thirds of the time, and takes twice as long."""
+
 
 class _Entry:
     """A program: to be loaded or lowered, then compiled, by whoever needs it first; others wait for it."""

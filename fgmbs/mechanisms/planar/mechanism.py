@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.arguments import Numbers, by_name, nearest
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.mobility import degrees_of_freedom
@@ -367,7 +367,7 @@ _planar_numbers = program(planar_numbers)
 """Compiled, because outside of a trace hundreds of single operations take seconds."""
 
 
-@program
+@program(**ONCE)
 def _reach(mechanism: PlanarMechanism) -> Velocities:
     angles = len(mechanism.structure.blank.relative_coordinates)
     points = mechanism.point_positions(mechanism.reference)

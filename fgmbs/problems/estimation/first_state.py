@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics import assemble
 from fgmbs.kinematics.base import prepared
@@ -77,7 +77,7 @@ def distances(
     return jax.vmap(distance)(others)
 
 
-@program
+@program(**ONCE)
 def _spread(
     mechanism: AbstractMechanism, first: Coordinates, known: Bool[Array, ""], throws: Float[Array, "guesses nv"]
 ) -> tuple[Float[Array, "candidates n"], Bool[Array, " candidates"]]:

@@ -110,8 +110,8 @@ class OnlineEstimate:
 class OnlineEstimator:
     """A fixed-lag smoother for a real-time loop; made by `fgmbs.online`.
 
-    `step` is a pure function of arrays, always of the same shape, and compiled with the first state: it can also stand in
-    a `jax.lax.scan` over a recording, or under `jax.vmap` over states and samples. Estimators of the same structure
+    `step` is a pure function of arrays, always of the same shape, and compiled with the first state: it can also stand
+    in a `jax.lax.scan` over a recording, or under `jax.vmap` over states and samples. Estimators of the same structure
     share their programs, whatever their numbers are.
 
     Attributes:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.flat import Flat, Pattern, flat, pattern_of, unflat
 from fgmbs.compiled.one_kernel import one_kernel
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.graph.time_graph import TimeGraph
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, Samples, StepData
 from fgmbs.problems.estimation.window import begin, smoother
@@ -92,7 +92,7 @@ programs = lru_cache(maxsize=64)(Programs)
 """The functions of a structure; compiled once."""
 
 
-@program
+@program(**ONCE)
 def _begin(form: Form, numbers, x, sigma, t, commands):
     return flat(_first(form, form.model(numbers), x, sigma, t, commands))
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from fgmbs.compiled.ahead import like
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import Disturbance, augmented, remembered, white
 from fgmbs.problems.estimation.arguments import nominal_delays
@@ -50,8 +50,6 @@ _LEFT = 1e-12
 """Relative decrease of the cost by the last step, before which residuals and covariances were computed."""
 _AT_ONCE = 3
 """Rounds after which weights, where `enough` is given, follow half of the change of θ: they might go to and fro."""
-_QUICK = {"xla_backend_optimization_level": 0}
-"""For a program that runs once: it is compiled in two thirds of the time."""
 
 
 def improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 0.0) -> SmoothingState:
@@ -245,7 +243,7 @@ def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> So
     return Solution(at.x, at.search.logs, at.search.covariance(), seen, values, data, _blind(at))
 
 
-@program(**_QUICK)
+@program(**ONCE)
 def tested(problem: SmoothingProblem, at: SmoothingState) -> Scores:
     """The score tests of the numbers that an estimate takes as known."""
     model, data = model_and_data(problem, at)
