@@ -66,31 +66,6 @@ def test_the_report_says_it(fit):
     assert "coupler.mass" in text and "95 % interval" in text and "3 of 3 combinations" in text
 
 
-def test_a_combination_that_no_reading_separates_is_named(crank, swing):
-    """Of a pendulum that swings freely its angle tells one ratio of mass, inertia and centre of mass."""
-    rod = fgmbs.planar.mechanism(
-        fgmbs.planar.point("pivot", 0, 0, fixed=True),
-        fgmbs.planar.point("tip", 1.0, 0.0),
-        fgmbs.planar.body("rod", "pivot", "tip", length=1.0, mass=2.0, I0=0.8, cog=(0.5, 0)),
-        fgmbs.planar.absolute_angle("theta", "pivot", "tip"),
-    )
-    motion = fgmbs.simulate(rod, duration=1.0, dt=5e-3, start={"theta": -0.8})
-    sensors = [Encoder("theta", of="theta", sigma=1e-3, bias=Unknown(sigma=0.1))]
-    recording = fgmbs.readings(rod, motion, sensors)
-    fit = fgmbs.identify(
-        rod, recording, sensors, [Disturbance(1e-5)], free=["rod.mass", "rod.I0", "theta.bias"], start={"theta": -0.8}
-    )
-    told = fit.identifiability()
-    assert told.rank == 2
-    (one,) = told.combinations
-    assert set(one.parts) == {"rod.mass", "rod.I0"}
-    assert one.parts["rod.mass"] == pytest.approx(one.parts["rod.I0"], rel=1e-3)  # both by the same factor
-    assert told.determined == ("theta.bias",)
-    assert fit.std["theta.bias"] < 2e-2
-    assert fit.parameters["rod.mass"] / fit.parameters["rod.I0"] == pytest.approx(2.5, rel=1e-4)
-    assert "cannot be separated" in fit.report()
-
-
 def test_start_far_off_and_wrong_power_do_no_harm(crank, driven):
     wrong = crank.with_parameters({"coupler.mass": 20.0, "rocker.mass": 0.3, "crank.mass": 0.2})
     fit = fgmbs.identify(wrong, driven[0], SENSORS, INPUTS, free=list(TRUTH), start={"theta": 0.3})

@@ -1,11 +1,15 @@
-"""Inertias that a body can have: I0 ≥ m |c|² whatever the noise, as exactly as a bound."""
+"""Inertias that a body can have: I0 ≥ m |c|² whatever the noise, as exactly as a bound; and what nothing separates."""
 
 import pytest
-from rod import INPUTS, START, measured, rod
+from rod import INPUTS, START, T, measured, rod
 
 import fgmbs
 from fgmbs.errors import ArgumentError
+from fgmbs.unknowns import Unknown
 
+ZERO = {"enc.bias": Unknown(sigma=0.1)}
+"""What the encoder reads at zero, found along with them."""
+FREE = {"rod.mass": True, "rod.I0": True}
 FIRST = 1.5, 1.0
 LEAST = 1e-4 * (1.0 - 0.25 * 1.5)
 """What is left of the inertia about the centre of the first values, at least."""
@@ -19,12 +23,12 @@ def noisy():
 
 def fitted(mechanism, data, free, **options):
     sensors, recording = data
-    return fgmbs.identify(mechanism, recording, sensors, INPUTS, free=free, start=START, **options)
+    return fgmbs.identify(mechanism, recording, sensors, INPUTS, free=ZERO | free, start=START, **options)
 
 
 @pytest.fixture(scope="module")
 def fit(noisy):
-    return fitted(rod(*FIRST), noisy, ["rod.mass", "rod.I0"])
+    return fitted(rod(*FIRST), noisy, FREE)
 
 
 def test_noise_does_not_make_the_inertia_impossible(fit):
@@ -38,7 +42,7 @@ def test_noise_does_not_make_the_inertia_impossible(fit):
 @pytest.mark.slow
 def test_at_the_limit_it_is_the_problem_of_one_number_less(fit, noisy):
     """The inertia is an expression of the mass, which alone is found."""
-    tied = fitted(rod(FIRST[0], f"mass*0.25 + {LEAST}"), noisy, ["rod.mass"])
+    tied = fitted(rod(FIRST[0], f"mass*0.25 + {LEAST}"), noisy, {"rod.mass": True})
     std = tied.std["rod.mass"]
     assert fit.parameters["rod.mass"] == pytest.approx(tied.parameters["rod.mass"], abs=0.01 * std)
     assert fit.std["rod.mass"] == pytest.approx(std, rel=1e-3)
@@ -55,7 +59,7 @@ def test_bounds_of_the_named_numbers_hold_beside_it(noisy):
 
 
 def test_with_little_noise_nothing_is_changed():
-    found = fitted(rod(*FIRST), measured(rod(), 1e-4, seed=1), ["rod.mass", "rod.I0"])
+    found = fitted(rod(*FIRST), measured(rod(), 1e-4, seed=1), FREE)
     assert found.at_limit == {"rod.I0": False}
     assert found.parameters["rod.I0"] == pytest.approx(0.501, abs=4 * found.std["rod.I0"])
 
@@ -63,11 +67,25 @@ def test_with_little_noise_nothing_is_changed():
 @pytest.mark.slow
 def test_where_inertia_is_known_the_mass_has_a_limit(noisy):
     """Free runs, and a mass that must not grow beyond I0/c²."""
-    found = fitted(rod(1.5, 0.51), noisy, ["rod.mass"], method="prediction")
+    found = fitted(rod(1.5, 0.51), noisy, {"rod.mass": True}, method="prediction")
     assert found.parameters["rod.mass"] <= 0.51 / 0.25
-    found = fitted(rod(1.5, 0.4), noisy, ["rod.mass"])
+    found = fitted(rod(1.5, 0.4), noisy, {"rod.mass": True})
     assert found.at_limit["rod.I0"] and found.std["rod.mass"] == 0
     assert found.parameters["rod.mass"] == pytest.approx((0.4 - 1e-4 * (0.4 - 0.25 * 1.5)) / 0.25, rel=1e-9)
+
+
+def test_a_combination_that_no_reading_separates_is_named():
+    """Of a pendulum that swings freely its angle tells one ratio of mass, inertia and centre of mass."""
+    fit = fitted(rod(2.0, 0.8), measured(rod(2.0, 0.8), 1e-3, None, torque=0 * T), FREE)
+    told = fit.identifiability()
+    assert told.rank == 2
+    (one,) = told.combinations
+    assert set(one.parts) == {"rod.mass", "rod.I0"}
+    assert one.parts["rod.mass"] == pytest.approx(one.parts["rod.I0"], rel=1e-3)  # both by the same factor
+    assert told.determined == ("enc.bias",)
+    assert fit.std["enc.bias"] < 2e-2
+    assert fit.parameters["rod.mass"] / fit.parameters["rod.I0"] == pytest.approx(2.5, rel=1e-4)
+    assert "cannot be separated" in fit.report()
 
 
 def test_impossible_first_values_are_refused(noisy):

@@ -1,28 +1,33 @@
-"""How sure it is: the noise model against the residuals, profile likelihood, two routes, hard input."""
+"""How sure it is: the noise model against the residuals, profile likelihood, two routes, hard input, Ctrl-C."""
 
 import numpy as np
 import pytest
 from pushed_mass import mass
-from rod import INPUTS, START, TORQUE, T, measured, rod
+from rod import START, TORQUE, T, measured, rod
 
 import fgmbs
 from fgmbs import planar
-from fgmbs.errors import ArgumentError
+from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.inputs import Command, Disturbance
 from fgmbs.sensors import Encoder, Position
 
-TRUE, FREE = {"rod.mass": 2.0, "rod.I0": 0.8}, ["rod.mass", "rod.I0"]
+TRUE, FREE = {"rod.I0": 0.8, "bearing.damping": 0.3}, ["rod.I0", "bearing.damping"]
+INPUTS = (Command("motor", "u", hold="linear"), Disturbance(1e-6))
 SIGMA = 2e-2
+
+
+def damped(I0, damping):
+    return rod(2.0, I0, planar.angular_damper("bearing", "theta", damping))
 
 
 def fitted(data, sigma, method="smoother", **options):
     sensors = (Encoder("enc", of="theta", sigma=sigma),)
-    return fgmbs.identify(rod(1.5, 1.0), data[1], sensors, INPUTS, free=FREE, start=START, method=method, **options)
+    return fgmbs.identify(damped(1.0, 0.1), data[1], sensors, INPUTS, free=FREE, start=START, method=method, **options)
 
 
 @pytest.fixture(scope="module")
 def data():
-    return measured(rod(2.0, 0.8), SIGMA, seed=1)
+    return measured(damped(*TRUE.values()), SIGMA, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +94,7 @@ def test_profile_of_a_linear_problem_is_normal():
 
 
 def test_profile_of_friction_near_zero_is_lopsided():
-    smooth = rod(2.0, 0.8, planar.angular_damper("bearing", "theta", 0.0))
-    sensors, recording = measured(smooth, SIGMA, seed=4)
-    free = ["rod.I0", "bearing.damping"]
-    start = rod(2.0, 0.8, planar.angular_damper("bearing", "theta", 0.1))
-    found = fgmbs.identify(start, recording, sensors, INPUTS, free=free, start=START)
+    found = fitted(measured(damped(0.8, 0.0), SIGMA, seed=4), SIGMA)
     profile = found.profile("bearing.damping")
     best = found.parameters["bearing.damping"]
     low, high = profile.interval()
@@ -107,11 +108,11 @@ def test_profile_of_friction_near_zero_is_lopsided():
         found.profile("bearing")
 
 
-def test_tight_dynamics_converge():
+def test_tight_dynamics_converge(data):
     """In a step the motion strays by 3e-9 rad, an angle is read to 2e-2."""
-    sensors, recording = measured(rod(2.0, 0.8), SIGMA, seed=1)
+    sensors, recording = data
     inputs = INPUTS[0], Disturbance(1e-11)
-    found = fgmbs.identify(rod(0.5, 3.0), recording, sensors, inputs, free=FREE, start=START)
+    found = fgmbs.identify(damped(3.0, 2.0), recording, sensors, inputs, free=FREE, start=START)
     assert found.status == fgmbs.Status.converged and found.iterations <= 15
     for name, value in TRUE.items():
         assert abs(found.parameters[name] - value) < 4 * found.std[name]
@@ -140,7 +141,24 @@ def test_friction_and_back_emf_are_one_number():
     assert total == pytest.approx(0.8, abs=0.02)
 
 
+@pytest.mark.parametrize("doing", ["solving along the first motion", "solving with larger forces"])
+def test_what_there_is_when_it_is_interrupted_is_kept(data, doing):
+    """Ctrl-C, however early."""
+
+    def progress(what, *_):
+        if what == doing:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="interrupted after") as caught:
+        fitted(data, SIGMA, progress=progress)
+    found = caught.value.result
+    assert isinstance(found, fgmbs.Identification) and "interrupted" in found.notes
+    first = doing == "solving along the first motion"
+    assert found.parameters["rod.I0"] == pytest.approx(1.0 if first else 0.8, rel=1e-3 if first else 0.1)
+    assert found.states.q.shape[0] == 201 and found.report()
+
+
 def test_a_recording_without_a_signal_is_refused(data):
     recording = fgmbs.Recording.of(T, {"u": TORQUE}, source="no angle")
     with pytest.raises(ArgumentError, match="no angle.*enc"):
-        fgmbs.identify(rod(), recording, data[0], INPUTS, free=FREE, start=START)
+        fgmbs.identify(damped(1.0, 0.1), recording, data[0], INPUTS, free=FREE, start=START)
