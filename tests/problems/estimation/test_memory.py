@@ -1,15 +1,17 @@
 """A disturbance with a memory: its likelihood and its sizes by hand, and when white forces ask for one."""
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 import pushed_mass
 import pytest
 from scipy.linalg import expm
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 
 import fgmbs
 from fgmbs import ArgumentError, results
 from fgmbs.inputs import Disturbance
+from fgmbs.problems.smooth import remembering
 from fgmbs.sensors import Accelerometer, Encoder
 from fgmbs.unknowns import is_unknown
 
@@ -63,15 +65,39 @@ def samples():
     return recorded()
 
 
-def estimated(samples, force, **options):
+def problem_of(samples, force):
+    """(arguments, options) of an estimate."""
     recording = fgmbs.Recording.of(DT * np.arange(STEPS), {"enc": samples}, units={"enc": "m"})
     sensor = Encoder("enc", of="x_left", unit="m", sigma=SIGMA)
     begun = {"start": {"x_left": START[0]}, "start_velocities": {"x_left": START[1]}, "start_sigma": BEGUN}
-    return fgmbs.smooth(pushed_mass.mass(), recording, (sensor,), (force,), dt=DT, **begun, **options)
+    return (pushed_mass.mass(), recording, (sensor,), (force,)), {"dt": DT, **begun}
 
 
-def test_its_likelihood_is_that_of_a_kalman_filter(samples):
+def estimated(samples, force):
+    arguments, options = problem_of(samples, force)
+    return fgmbs.smooth(*arguments, **options)
+
+
+def prepared(samples, force):
+    arguments, options = problem_of(samples, force)
+    return fgmbs.prepare_smooth(*arguments, **options)
+
+
+@pytest.fixture(scope="module")
+def asked(samples):
+    """An estimate of white forces of unknown power, which the data ask to remember."""
+    return estimated(samples, Disturbance())
+
+
+def test_its_likelihood_is_that_of_a_kalman_filter(samples, asked):
     """Between steps the force is taken as a straight line and what leaves it, which is exact to (Δt/τ)²."""
+    found = (float(asked.unknowns[name]) for name in ("disturbance.power", "disturbance.time_constant"))
+    assert float(asked.log_likelihood) == pytest.approx(log_density(samples, *found), abs=2e-3)
+    assert asked.groups[-1].count == STEPS - 1
+
+
+@pytest.mark.slow
+def test_its_likelihood_is_that_of_a_kalman_filter_where_power_and_time_constant_are_known(samples):
     est = estimated(samples, Disturbance(POWER, time_constant=TIME))
     assert float(est.log_likelihood) == pytest.approx(log_density(samples, POWER, TIME), abs=2e-3)
     assert est.groups[-1].count == STEPS - 1
@@ -96,28 +122,61 @@ def test_power_and_time_constant_are_most_likely(samples):
     np.testing.assert_allclose(std, np.sqrt(np.diag(np.linalg.inv(bend))), rtol=0.05)
 
 
-def test_white_forces_get_a_memory_where_the_data_ask_for_one(samples):
-    est = estimated(samples, Disturbance())
-    assert est.inputs[0].time_constant is not None
-    white = estimated(samples, Disturbance(time_constant=0.0))
-    assert white.inputs[0].time_constant is None
-    assert float(est.log_likelihood) > float(white.log_likelihood) + 5
-    pushed, std = np.asarray(est.disturbance), np.asarray(est.disturbance_std)
-    assert pushed.shape == est.dq.shape and np.std(pushed[:, 0]) > np.mean(std[:, 0]) > 0
-    assert np.all(np.asarray(white.disturbance) == 0) and np.all(np.asarray(white.disturbance_std) == 0)
-    dataset = results.to_dataset(est)
+def log_density_of_white(samples, power):
+    """Of all samples, where the force is white, by a Kalman filter."""
+    (F, Q), x, P, total = pushed_mass.step(power, DT), np.array(START), np.diag(np.square(BEGUN)), 0.0
+    for y in samples:
+        s = P[0, 0] + SIGMA**2
+        total -= 0.5 * (np.log(2 * np.pi * s) + (y - x[0]) ** 2 / s)
+        gain = P[:, 0] / s
+        x, P = x + gain * (y - x[0]), P - np.outer(gain, P[0])
+        x, P = F @ x, F @ P @ F.T + Q
+    return total
+
+
+def test_white_forces_get_a_memory_where_the_data_ask_for_one(samples, asked):
+    assert asked.inputs[0].time_constant is not None
+    best = minimize_scalar(lambda log: -log_density_of_white(samples, np.exp(log)), (np.log(1e-3), np.log(1.0)))
+    assert float(asked.log_likelihood) > -best.fun + 5
+    pushed, std = np.asarray(asked.disturbance), np.asarray(asked.disturbance_std)
+    assert pushed.shape == asked.dq.shape and np.std(pushed[:, 0]) > np.mean(std[:, 0]) > 0
+    dataset = results.to_dataset(asked)
     np.testing.assert_array_equal(dataset["disturbance"], pushed)
     units = dict(zip(dataset.unknown.values, dataset.unknown_unit.values, strict=True))
     assert units == {"disturbance.power": "W", "disturbance.time_constant": "s"}
-    assert "disturbance.time_constant" in est.report() and "disturbance" not in results.to_dataset(white)
-    # A power that was found once is not looked for again, nor is a memory.
-    found = eqx.tree_at(lambda force: force.power, Disturbance(), white.inputs[0].power, is_leaf=is_unknown)
-    assert estimated(samples, found).inputs[0].time_constant is None
+    assert "disturbance.time_constant" in asked.report()
 
 
 def test_white_forces_stay_white():
-    asked = [estimated(recorded(seed, white=True), Disturbance()).inputs[0].time_constant for seed in range(5)]
-    assert asked == [None] * 5
+    found = [estimated(recorded(seed, white=True), Disturbance()) for seed in range(5)]
+    assert [white.inputs[0].time_constant for white in found] == [None] * 5
+    for white in found:
+        assert np.all(np.asarray(white.disturbance) == 0) and np.all(np.asarray(white.disturbance_std) == 0)
+        assert "disturbance" not in results.to_dataset(white)
+    assert float(found[0].log_likelihood) == pytest.approx(
+        log_density_of_white(recorded(0, white=True), float(found[0].unknowns["disturbance.power"])), abs=2e-3
+    )
+
+
+def test_no_memory_is_looked_for_where_there_is_to_be_none(samples):
+    """White forces that are to stay it; and a power that was found once is not looked for again, nor is a memory."""
+    found = eqx.tree_at(lambda force: force.power, Disturbance(), jnp.asarray(POWER), is_leaf=is_unknown)
+    for force, sizes, looked in (
+        (Disturbance(), 1, True),
+        (Disturbance(time_constant=0.0), 1, False),
+        (found, 0, False),
+    ):
+        problem = prepared(samples, force)
+        assert problem.sizes.size == sizes and problem.inputs[0].time_constant is None
+        assert (remembering._asking(problem) is not None) == looked
+
+
+@pytest.mark.slow
+def test_white_forces_stay_white_where_there_is_to_be_no_memory(samples):
+    white = estimated(samples, Disturbance(time_constant=0.0))
+    assert white.inputs[0].time_constant is None
+    found = eqx.tree_at(lambda force: force.power, Disturbance(), white.inputs[0].power, is_leaf=is_unknown)
+    assert estimated(samples, found).inputs[0].time_constant is None
 
 
 @pytest.mark.slow
