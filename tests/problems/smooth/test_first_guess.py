@@ -110,11 +110,11 @@ def test_a_start_far_from_the_drawing_is_found(filmed, theta, phi):
     assert int(np.isfinite(found.starts.behind).sum()) < 8  # whole turns of both arms are one motion
 
 
-def test_centripetal_accelerations_do_not_hide_a_speed(configs):
+def test_centripetal_accelerations_do_not_hide_a_speed(swing):
     """At rest they have no slope: another pose would explain them, 200 standard deviations from the encoder."""
-    fourbar = fgmbs.load(configs / "mechanisms" / "fourbar_crank_angle.yaml")
-    motion = fgmbs.simulate(fourbar, 0.2, 2e-3, start={}, start_velocities={"theta": 8.0})
-    sensors = (Encoder("crank", of="theta", sigma=1e-2), Accelerometer("acc", body="coupler", sigma=0.2))
-    read = fgmbs.readings(fourbar, motion, sensors, seed=0)
-    found = fgmbs.smooth(fourbar, read, sensors, [Disturbance(1e-3)], start={})
+    speed = {"y_tip": 12 * np.cos(np.pi / 4)}
+    motion = fgmbs.simulate(swing.mechanism, 0.2, 2e-3, start={}, start_velocities=speed)
+    sensors = (Encoder("enc", body="rod", sigma=1e-2), Accelerometer("acc", body="rod", at=(1.0, 0.0), sigma=0.2))
+    read = fgmbs.readings(swing.mechanism, motion, sensors, seed=0)
+    found = fgmbs.smooth(swing.mechanism, read, sensors, [Disturbance(1e-3)], start={})
     assert np.max(np.abs(found.q - motion.q)) < 1e-2
