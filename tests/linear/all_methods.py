@@ -18,12 +18,14 @@ def answers(method):
 
     def answer(system, damping, b):
         factorization = ALL[method](system, *damping)
+        marginals = factorization.marginals()
         return {
             "minimizer": factorization.minimizer(),
             "solution": factorization.solve(*b),
             "log_determinant": factorization.log_determinant(),
             "finite": factorization.finite,
-            "marginals": factorization.marginals(),
+            "marginals": marginals,
+            "wide": marginals.with_globals(),
         }
 
     return ANSWERS.setdefault(method, jax.jit(answer))

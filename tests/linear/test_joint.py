@@ -1,5 +1,7 @@
 """Recordings that share the globals: what every method must answer, against dense algebra of all rows together."""
 
+from types import SimpleNamespace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -22,19 +24,18 @@ class Joint:
         self.one, self.nx = systems, systems.nx
 
     def random(self, recordings, num_steps, p, seed=0, blind=False, **options):
-        """With `blind`, recording k says nothing of the globals but of their entry k, and no row is on them alone."""
+        """With `blind`, recording k says nothing of the globals but of their entry k, rows on them alone are 0."""
         parts = [self.one.random(num_steps, p, seed + 10 * k, **options) for k in range(recordings)]
-        leaves = {name: jnp.stack([getattr(part, name) for part in parts]) for name in vars(parts[0])}
+        leaves = {name: np.stack([getattr(part, name) for part in parts]) for name in vars(parts[0])}
         if blind:
-            seen = jnp.eye(recordings, p)[:, None, :]
+            seen = np.eye(recordings, p)[:, None, :]
             leaves["initial_arrow"] = leaves["initial_arrow"] * seen
             leaves["step_arrow"], leaves["pair_arrow"] = (
                 leaves[name] * seen[:, None] for name in ("step_arrow", "pair_arrow")
             )
-        alone = slice(0, 0) if blind else slice(None)
         for name in ("global_residual", "global_jacobian"):
-            leaves[name] = leaves[name][0][alone]
-        return LeastSquares(**leaves)
+            leaves[name] = (0 if blind else 1) * leaves[name][0]
+        return LeastSquares(**{name: jnp.asarray(leaf) for name, leaf in leaves.items()})
 
     def damping(self, recordings, num_steps, p, seed=1):
         """Diagonals of D."""
@@ -45,19 +46,19 @@ class Joint:
         """(J, r) with columns recording 0, recording 1, …, globals."""
         recordings, T, _, nx = system.step_jacobian.shape
         p, size = system.global_jacobian.shape[1], T * nx
+        all_rows = {name: np.asarray(value) for name, value in vars(system).items()}
         J, r = [], []
         for k in range(recordings):
-            part = {name: value[k] for name, value in vars(system).items() if not name.startswith("global")}
-            own, residual = self.one.dense(
-                LeastSquares(**part, global_residual=jnp.zeros(0), global_jacobian=jnp.zeros((0, p)))
-            )
+            part = {name: value[k] for name, value in all_rows.items() if not name.startswith("global")}
+            part |= {"global_residual": np.zeros(0), "global_jacobian": np.zeros((0, p))}
+            own, residual = self.one.dense(SimpleNamespace(**part))
             rows = np.zeros((len(own), recordings * size + p))
             rows[:, k * size : (k + 1) * size], rows[:, recordings * size :] = own[:, :size], own[:, size:]
             J.append(rows)
             r.append(residual)
-        alone = np.asarray(system.global_jacobian)
+        alone = all_rows["global_jacobian"]
         J.append(np.concatenate([np.zeros((len(alone), recordings * size)), alone], axis=1))
-        return np.concatenate(J), np.concatenate([*r, system.global_residual])
+        return np.concatenate(J), np.concatenate([*r, all_rows["global_residual"]])
 
     def flat(self, x):
         """(steps, globals) in one vector."""
@@ -67,6 +68,11 @@ class Joint:
         """(steps, globals) of one vector."""
         size = int(np.prod(shape)) * self.nx
         return jnp.asarray(x[:size].reshape(*shape, self.nx)), jnp.asarray(x[size:])
+
+
+def unmoved(damping):
+    """Zeros of this shape."""
+    return jax.tree.map(lambda leaf: jnp.asarray(np.zeros(leaf.shape)), damping)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +85,7 @@ def assert_answers_are_dense(joint, method, system, damping):
     J, r = joint.dense(system)
     A = J.T @ J + np.diag(joint.flat(damping))
     b = np.random.default_rng(2).standard_normal(len(A))
-    result = answers(method)(system, damping, joint.split(b, (recordings, T)))
+    result = jax.tree.map(np.asarray, answers(method)(system, damping, joint.split(b, (recordings, T))))
 
     close = dict(rtol=1e-9, atol=1e-11)
     assert result["finite"]
@@ -89,8 +95,7 @@ def assert_answers_are_dense(joint, method, system, damping):
     np.testing.assert_allclose(result["log_determinant"], np.linalg.slogdet(A)[1], rtol=1e-11)
 
     cov, size = np.linalg.inv(A), recordings * T * nx
-    marginals = result["marginals"]
-    wide = marginals.with_globals()
+    marginals, wide = result["marginals"], result["wide"]
     np.testing.assert_allclose(marginals.globals, cov[size:, size:], **close)
     for i in range(recordings):
         for k in range(T):
@@ -112,11 +117,11 @@ def test_answers_are_those_of_the_dense_system(joint, method, case):
 
 @pytest.mark.parametrize("method", ALL)
 def test_globals_that_no_recording_determines_alone_are_determined_together(joint, method):
-    shape = (3, 4, 3)
+    shape = CASES["some"]
     system = joint.random(*shape, blind=True)
-    still = jax.tree.map(jnp.zeros_like, joint.damping(*shape))
+    still = unmoved(joint.damping(*shape))
     J, _ = joint.dense(system)
-    of_first = np.any(J[:, : 4 * joint.nx] != 0, axis=1)
+    of_first = np.any(J[:, : shape[1] * joint.nx] != 0, axis=1)
     assert np.linalg.matrix_rank(J[of_first][:, -3:]) == 1 and np.linalg.matrix_rank(J) == J.shape[1]
     assert_answers_are_dense(joint, method, system, still)
 
@@ -128,22 +133,35 @@ def test_containers_are_their_dense_rows(joint, case):
     J, r = joint.dense(system)
     x = np.random.default_rng(1).standard_normal(J.shape[1])
     parts = joint.split(x, (recordings, T))
+    held = np.arange(p) == 0
+
+    @jax.jit
+    def contained(system, damping, parts, held):
+        damped = system.information().add_diagonal(*damping)
+        return {
+            "cost": system.cost(),
+            "gradient": system.gradient(),
+            "diagonal": system.diagonal(),
+            "moved": system.moved(*parts),
+            "information": system.information().to_dense(),
+            "product": damped.matvec(*parts),
+            "without": damped.without(held).to_dense(),
+        }
+
+    found = contained(system, damping, parts, jnp.asarray(held))
     close = dict(rtol=1e-12, atol=1e-12)
     assert (system.num_steps, system.step_size, system.num_globals) == (T, joint.nx, p)
     assert system.num_residuals == len(r)
-    np.testing.assert_allclose(system.cost(), 0.5 * r @ r, rtol=1e-13)
-    np.testing.assert_allclose(joint.flat(system.gradient()), J.T @ r, **close)
-    np.testing.assert_allclose(joint.flat(system.diagonal()), np.sum(J**2, axis=0), **close)
-    np.testing.assert_allclose(joint.dense(system.moved(*parts))[1], J @ x + r, **close)
-    matrix = system.information()
-    np.testing.assert_allclose(matrix.to_dense(), J.T @ J, **close)
-    damped = matrix.add_diagonal(*damping)
+    np.testing.assert_allclose(found["cost"], 0.5 * r @ r, rtol=1e-13)
+    np.testing.assert_allclose(joint.flat(found["gradient"]), J.T @ r, **close)
+    np.testing.assert_allclose(joint.flat(found["diagonal"]), np.sum(J**2, axis=0), **close)
+    np.testing.assert_allclose(joint.dense(found["moved"])[1], J @ x + r, **close)
+    np.testing.assert_allclose(found["information"], J.T @ J, **close)
     A = J.T @ J + np.diag(joint.flat(damping))
-    np.testing.assert_allclose(joint.flat(damped.matvec(*parts)), A @ x, **close)
-    held = np.arange(p) == 0
+    np.testing.assert_allclose(joint.flat(found["product"]), A @ x, **close)
     A = A * ~np.append(np.zeros(len(A) - p, bool), held) * ~np.append(np.zeros(len(A) - p, bool), held)[:, None]
     A += np.diag(np.append(np.zeros(len(A) - p), held))
-    np.testing.assert_allclose(damped.without(jnp.asarray(held)).to_dense(), A, **close)
+    np.testing.assert_allclose(found["without"], A, **close)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -209,7 +227,7 @@ def test_derivatives_where_no_recording_determines_the_globals(joint, method):
     """Nothing is divided by the share of one recording, in derivatives neither."""
     shape = (3, 4, 3)
     system = joint.random(*shape, blind=True)
-    still = jax.tree.map(jnp.zeros_like, joint.damping(*shape))
+    still = unmoved(joint.damping(*shape))
 
     @jax.jit
     @jax.grad
@@ -219,15 +237,8 @@ def test_derivatives_where_no_recording_determines_the_globals(joint, method):
 
     J, r = joint.dense(system)
     inverse = -np.linalg.pinv(J)[-3:]
-    marked = joint.dense(
-        eqx.tree_at(
-            LeastSquares._residuals,
-            system,
-            tuple(
-                jnp.ones_like(part) if k == 1 else jnp.zeros_like(part) for k, part in enumerate(system._residuals())
-            ),
-        )
-    )[1]
+    parts = (jnp.asarray(np.full(part.shape, float(k == 1))) for k, part in enumerate(system._residuals()))
+    marked = joint.dense(eqx.tree_at(LeastSquares._residuals, system, tuple(parts)))[1]
     expected = (2 * (inverse @ r) @ inverse)[marked == 1]
     np.testing.assert_allclose(np.ravel(slope(system.step_residual)), expected, rtol=1e-9, atol=1e-11)
 

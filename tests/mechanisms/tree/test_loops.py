@@ -2,6 +2,7 @@
 
 import json
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -47,18 +48,28 @@ def by_pinocchio(robots, name, q, dq):
     return found[:n], rows.T @ found[n:], np.linalg.matrix_rank(rows, tol=1e-8)
 
 
+@eqx.filter_jit
+def _rows(robot, q):
+    return robot.constraint_jacobian(q, 0.0)
+
+
+@eqx.filter_jit
+def _acceleration(mechanism, q, dq):
+    return fgmbs.acceleration(mechanism, q, dq, 0.0)
+
+
 @pytest.mark.parametrize("name", LOOPS)
 def test_accelerations_and_closure_forces(robots, name):
     robot = fgmbs.load(robots / "loops" / f"{name}.urdf")
     q = fgmbs.assemble(robot)
     rng = np.random.default_rng(0)
-    null = np.linalg.svd(np.asarray(robot.constraint_jacobian(q, 0.0)))[2][-robot.dof :]
-    dq = jnp.asarray(rng.standard_normal(robot.dof) @ null)
-    ddq, lambda_ = fgmbs.acceleration(robot, q, dq, 0.0)
+    rows = np.asarray(_rows(robot, q))
+    dq = jnp.asarray(rng.standard_normal(robot.dof) @ np.linalg.svd(rows)[2][-robot.dof :])
+    ddq, lambda_ = _acceleration(robot, q, dq)
     expected, force, rank = by_pinocchio(robots, name, np.asarray(q), np.asarray(dq))
     assert rank < robot.m  # redundant rows
     np.testing.assert_allclose(ddq, expected, atol=1e-9 * np.max(np.abs(expected)))
-    found = lambda_ @ robot.constraint_jacobian(q, 0.0)
+    found = np.asarray(lambda_) @ rows
     np.testing.assert_allclose(found, force, atol=1e-9 * np.max(np.abs(force)))
 
 
@@ -75,12 +86,24 @@ def test_free_motion_keeps_loop_and_energy(robots, name):
     assert np.ptp(kinetic + potential) < 1e-6 * np.max(kinetic)
 
 
+@eqx.filter_jit
+def _ends(robot, q):
+    """(places of two links, the axes of one of them, Jacobians of both)."""
+    places = {name: robot.point_position(name, q) for name in ("l2", "l3")}
+    return (
+        places,
+        robot.body_frame("l2", q, 0.0)[0],
+        {name: fgmbs.tree.frame_jacobian(robot, q, name) for name in places},
+    )
+
+
 def test_five_bar_is_that_of_points_in_the_plane(robots):
     """The same linkage in natural coordinates: z of the robot is y of the plane, and its axes point away."""
     robot = fgmbs.load(robots / "loops" / "five_bar.urdf")
     q = fgmbs.assemble(robot)
-    spots = {name: np.asarray(robot.point_position(name, q))[[0, 2]] for name in ("l2", "l3")}
-    tip = np.asarray(robot.body_frame("l2", q, 0.0)[0]) @ [0.42, 0, 0] + np.asarray(robot.point_position("l2", q))
+    places, turned, slopes = jax.tree.map(np.asarray, _ends(robot, q))
+    spots = {name: place[[0, 2]] for name, place in places.items()}
+    tip = turned @ [0.42, 0, 0] + places["l2"]
     p = fgmbs.planar
     bodies = [("l1", "A", "B", 1.0, 0.15, 0.007575), ("l2", "B", "C", 0.8, 0.21, 0.01182)]
     bodies += [("l4", "E", "D", 1.0, 0.15, 0.007575), ("l3", "D", "C", 0.8, 0.21, 0.01182)]
@@ -92,14 +115,32 @@ def test_five_bar_is_that_of_points_in_the_plane(robots):
         p.point("E", 0.12, 0.0, fixed=True),
         *(p.body(n, i, j, mass=m, I0=J + m * c * c, cog=(c, 0.0)) for n, i, j, m, c, J in bodies),
     )
-    ddq, _ = fgmbs.acceleration(robot, q, jnp.zeros(robot.nv), 0.0)
-    in_plane, _ = fgmbs.acceleration(linkage, linkage.reference, jnp.zeros(linkage.nv), 0.0)
-    jacobian = np.concatenate([fgmbs.tree.frame_jacobian(robot, q, name)[jnp.array([3, 5])] for name in ("l2", "l3")])
+    ddq, _ = _acceleration(robot, q, jnp.zeros(robot.nv))
+    in_plane, _ = _acceleration(linkage, linkage.reference, jnp.zeros(linkage.nv))
+    jacobian = np.concatenate([slopes[name][[3, 5]] for name in ("l2", "l3")])
     names = linkage.coordinate_names
     places = [names.index(f"{axis}_{point}") for point in "BD" for axis in "xy"]
-    np.testing.assert_allclose(jacobian @ ddq, in_plane[np.array(places)], atol=1e-8)
-    T, V = fgmbs.energy(robot, q, jnp.asarray(ddq))
-    np.testing.assert_allclose(fgmbs.energy(linkage, linkage.reference, in_plane)[0], T, rtol=1e-9)
+    np.testing.assert_allclose(jacobian @ ddq, np.asarray(in_plane)[places], atol=1e-8)
+    energy = eqx.filter_jit(fgmbs.energy)
+    T, _ = energy(robot, q, ddq)
+    np.testing.assert_allclose(energy(linkage, linkage.reference, in_plane)[0], T, rtol=1e-9)
+
+
+def _derivatives_of(of):
+    """The Jacobian of the constraints, their rate and their bias by the methods of this class."""
+
+    @eqx.filter_jit
+    def derivatives(made, q, dq):
+        return (
+            of.constraint_jacobian(made, q, 0.0),
+            of.constraint_rate(made, q, dq, 0.0),
+            of.constraint_bias(made, q, dq, 0.0),
+        )
+
+    return derivatives
+
+
+_of_constraints, _by_differentiation = map(_derivatives_of, (fgmbs.Robot, AbstractMechanism))
 
 
 @pytest.mark.parametrize(
@@ -133,9 +174,5 @@ def test_closures_have_their_derivatives_in_closed_form(kind, ground, floating):
     rng = np.random.default_rng(0)
     q = made.retract(made.reference, jnp.asarray(rng.normal(size=made.nv)))
     dq = jnp.asarray(rng.normal(size=made.nv))
-    for own, expected in (
-        (made.constraint_jacobian(q, 0.0), AbstractMechanism.constraint_jacobian(made, q, 0.0)),
-        (made.constraint_rate(q, dq, 0.0), AbstractMechanism.constraint_rate(made, q, dq, 0.0)),
-        (made.constraint_bias(q, dq, 0.0), AbstractMechanism.constraint_bias(made, q, dq, 0.0)),
-    ):
+    for own, expected in zip(_of_constraints(made, q, dq), _by_differentiation(made, q, dq), strict=True):
         np.testing.assert_allclose(own, expected, atol=1e-13 * max(1.0, float(jnp.max(jnp.abs(expected)))))
