@@ -7,9 +7,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 if version("jaxlib").startswith("0.10."):
-    # The way of XLA to emit kernels that `fgmbs.compiled.program` chooses, for single operations, too: they are
-    # compiled in half the time. Later versions know no other one, and end the process at an unknown flag.
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
+    # Single operations are compiled in half the time by the way of XLA to emit kernels that `fgmbs.compiled.program`
+    # chooses for programs, and nothing is gained by compiling one in several threads: tests run side by side. Later
+    # versions do not know the first flag, and end the process at an unknown one.
+    flags = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
 
 import jax
 import jaxtyping
