@@ -14,7 +14,6 @@ from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics.drive import Drive
-from fgmbs.dynamics.stepping import Step
 from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.kinematics.base import prepared
@@ -34,7 +33,16 @@ from fgmbs.problems.driven.driven_motion import MISSING, DrivenMotion, driven_mo
 from fgmbs.problems.driven.first_pose import GivenStart, freedom_left, rough_start
 from fgmbs.problems.driven.motors import Motor, chosen_motors, scales
 from fgmbs.problems.simulation.arguments import Integrator, transition_of
-from fgmbs.problems.simulation.marching import InChunks, Marched, Outside, Run, at_once, lowered_march, march
+from fgmbs.problems.simulation.marching import (
+    InChunks,
+    Marched,
+    Outside,
+    Run,
+    at_once,
+    lowered_march,
+    march,
+    unmarched,
+)
 from fgmbs.problems.simulation.result import refuse_failed, worst
 from fgmbs.problems.solving import finish, solve
 from fgmbs.signals.curves import force_curve, motion_curve
@@ -265,10 +273,7 @@ def _lowered(problem: HybridProblem, q, dq, status: Status) -> Iterator[Callable
     """The programs of the steps and of what is told of them, before there are any."""
     mechanism, t = problem.mechanism, problem.t
     yield lowered_march(mechanism, problem.rule, problem.outside, q, dq, t[0], _time_step(problem))
-    one = Marched(Step(q, dq, dq), np.zeros((), int), status)
-    yield _driven.ahead(
-        problem, jax.tree.map(lambda leaf: np.broadcast_to(leaf, t.shape + np.shape(leaf)), one), status
-    )
+    yield _driven.ahead(problem, unmarched(q, dq, status, t.shape[0]), status)
 
 
 def _command(where: str, value: ArrayLike | Callable, times: np.ndarray) -> Callable:

@@ -51,6 +51,12 @@ class Form:
         shapes |= dict(status=(), unused=()) | (dict(covariances=(W, nl, nl)) if self.covariances else {})
         return tuple(shapes.items())
 
+    @property
+    def sample_size(self) -> int:
+        """Numbers in a sample, see `_cut`."""
+        model = self.model(np.zeros(self.pattern.size))
+        return sum(self.slots * (sensor.rows + 1) for sensor in model.sensors) + 2 * len(model.commands)
+
 
 class Programs:
     """The compiled functions of all estimators of one structure; all of flat arrays.
@@ -75,9 +81,8 @@ class Programs:
             return _begin(self.form, numbers, *arrays)
 
     def _lowered(self, numbers: Any, *arrays: Any) -> Iterator[Callable[[], Any]]:
-        model = self.form.model(np.zeros(self.form.pattern.size))
-        size = sum(self.form.slots * (sensor.rows + 1) for sensor in model.sensors) + 2 * len(model.commands)
-        yield _step.ahead(self.form, numbers, _begin.like(self.form, numbers, *arrays), np.zeros(size))
+        state, sample = _begin.like(self.form, numbers, *arrays), np.zeros(self.form.sample_size)
+        yield _step.ahead(self.form, numbers, state, sample)
 
     def step(self, *arrays: Any) -> tuple[Float[Array, " state"], Float[Array, " estimate"]]:
         """(state, estimate) after (model, state, sample)."""
@@ -180,13 +185,13 @@ def _concluded(form: Form, numbers, window, solved, more):
     window, estimate = smoother(model, window.rows).concluded(window, rows, x, lm)
     covariances = model.covariances(estimate.marginals()) if form.covariances else None
     told = t, unused, x.steps, x.globals, estimate.newest_covariance(), lm.status._value, covariances
-    return flat((window, weights)), Flat.of(told)
+    return flat((window, weights)), Flat.of(*told)
 
 
 @one_kernel
 def _told(form: Form, numbers, sample, seen):
     model = form.model(numbers)
-    ((t, unused, steps, theta, cov, status, covariances),) = seen.tree
+    t, unused, steps, theta, cov, status, covariances = seen.tree
     _, commands = _cut(model, form.slots, sample)
     x = steps[-1]
     n, nv = model.mechanism.n, model.mechanism.nv

@@ -156,8 +156,14 @@ def march(
 
 def lowered_march(mechanism, rule, outside: Outside, q, dq, t0, dt) -> Callable[[], Any]:
     """The program of `march` in chunks, before there is a first step."""
-    state = jax.tree.map(np.zeros_like, (Step(q, dq, dq), dq))
+    state = _begin.like(mechanism, rule, outside, q, dq, t0, dt)
     return _advance.ahead(mechanism, rule, outside, state, t0, dt, np.asarray(0), _CHUNK, np.asarray(0))
+
+
+def unmarched(q: Coordinates, dq: Velocities, status: Status, steps: int) -> Marched:
+    """What has the shapes of so many steps, before there are any."""
+    one = Marched(Step(q, dq, dq), np.zeros((), int), status)
+    return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (steps, *np.shape(leaf))), one)
 
 
 @program

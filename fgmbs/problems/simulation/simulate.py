@@ -38,6 +38,7 @@ from fgmbs.problems.simulation.marching import (
     counted_scan,
     lowered_march,
     march,
+    unmarched,
 )
 from fgmbs.problems.simulation.result import Simulation, observe, worst
 from fgmbs.problems.solving import finish, solve
@@ -281,9 +282,8 @@ def _lowered(problem: SimulationProblem, q, dq, status: Status) -> Iterator[Call
     if plan.form == "chart":
         zero = np.zeros((), q.dtype)
         yield lowered_march(problem.mechanism, plan.rule, Outside(), q, dq, zero, problem.dt)
-    step = Marched(Step(q, dq, dq), np.zeros((), int), status)
-    rows = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (size, *np.shape(leaf))), step)
-    yield _observed.ahead(plan.form, plan.chart, problem.mechanism, problem.dt, status, np.arange(size), rows)
+    rows = np.arange(size), unmarched(q, dq, status, size)
+    yield _observed.ahead(plan.form, plan.chart, problem.mechanism, problem.dt, status, *rows)
 
 
 @program

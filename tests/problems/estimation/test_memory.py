@@ -30,12 +30,21 @@ def transition(power, time):
     return F, F @ both[:3, 3:]
 
 
-def log_density(samples, power, time, sigma=SIGMA):
-    """Of all samples, by a Kalman filter."""
-    F, Q = transition(power, time)
-    x, P, total = np.array([*START, 0.0]), np.diag([*np.square(BEGUN), power / time]), 0.0
+def log_density(samples, power, time):
+    """Of all samples, where the force has a memory."""
+    return filtered(samples, *transition(power, time), (*START, 0.0), (*np.square(BEGUN), power / time))
+
+
+def log_density_of_white(samples, power):
+    """The same where it is white."""
+    return filtered(samples, *pushed_mass.step(power, DT), START, np.square(BEGUN))
+
+
+def filtered(samples, F, Q, mean, variances):
+    """The logarithm of the density of all samples, by a Kalman filter."""
+    x, P, total = np.array(mean), np.diag(variances), 0.0
     for y in samples:
-        s = P[0, 0] + sigma**2
+        s = P[0, 0] + SIGMA**2
         total -= 0.5 * (np.log(2 * np.pi * s) + (y - x[0]) ** 2 / s)
         gain = P[:, 0] / s
         x, P = x + gain * (y - x[0]), P - np.outer(gain, P[0])
@@ -120,18 +129,6 @@ def test_power_and_time_constant_are_most_likely(samples):
             bend[i, j] = sum(a * b * cost(best + a * e[i] + b * e[j]) for a, b in signs) / (4 * 0.02**2)
     std = np.array([float(est.unknowns_std[name]) for name in names]) / np.exp(found)
     np.testing.assert_allclose(std, np.sqrt(np.diag(np.linalg.inv(bend))), rtol=0.05)
-
-
-def log_density_of_white(samples, power):
-    """Of all samples, where the force is white, by a Kalman filter."""
-    (F, Q), x, P, total = pushed_mass.step(power, DT), np.array(START), np.diag(np.square(BEGUN)), 0.0
-    for y in samples:
-        s = P[0, 0] + SIGMA**2
-        total -= 0.5 * (np.log(2 * np.pi * s) + (y - x[0]) ** 2 / s)
-        gain = P[:, 0] / s
-        x, P = x + gain * (y - x[0]), P - np.outer(gain, P[0])
-        x, P = F @ x, F @ P @ F.T + Q
-    return total
 
 
 def test_white_forces_get_a_memory_where_the_data_ask_for_one(samples, asked):
