@@ -331,7 +331,7 @@ class Free(eqx.Module):
 
     def deviations(self, theta: Float[Array, " p"], sigma: Float[Array, " p"]) -> Float[Array, " p"]:
         """Standard deviations of the numbers of the leaves, from those of θ."""
-        return jnp.where(self.logs, self.values(theta), 1.0) * sigma
+        return jnp.where(self.logs, self.values(theta), 1.0) * sigma if self.logs.any() else sigma
 
     def named(self, numbers: Float[Array, " p"]) -> dict[str, Array]:
         """What each place has of numbers like θ, by name."""

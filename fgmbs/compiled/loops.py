@@ -4,6 +4,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 LARGEST_SUM = 2048
@@ -13,9 +14,13 @@ LARGEST_SUM = 2048
 def product(a: Array, b: Array, contracted, batch=((), ())) -> Array:
     """The product over axes `contracted` of a and b, for all of axes `batch` of both, as `jax.lax.dot_general`."""
     a, b = laid_out(a, b, contracted, batch)
-    if a.shape[0] * math.prod(jnp.broadcast_shapes(a.shape[1:], b.shape[1:])) <= LARGEST_SUM:
-        return jnp.sum(a * b, axis=0)
-    return added_up(a, b)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    if math.prod(shape) > LARGEST_SUM:
+        return added_up(a, b)
+    # The functions of jax.numpy take several times as long to trace, and there are many products.
+    dtype = jnp.promote_types(jnp.result_type(a, b), jnp.int32)
+    a, b = (jax.lax.convert_element_type(jax.lax.broadcast_in_dim(x, shape, range(x.ndim)), dtype) for x in (a, b))
+    return jax.lax.reduce_sum(jax.lax.mul(a, b), (0,))
 
 
 def laid_out(a: Array, b: Array, contracted, batch) -> tuple[Array, Array]:
@@ -23,9 +28,11 @@ def laid_out(a: Array, b: Array, contracted, batch) -> tuple[Array, Array]:
 
     def one(x, contracted, batch, free_of_other):
         free = [i for i in range(x.ndim) if i not in (*contracted, *batch)]
-        x = x.transpose(*contracted, *batch, *free)
-        x = x.reshape(math.prod(x.shape[: len(contracted)]), *x.shape[len(contracted) :])
-        return jnp.expand_dims(x, free_of_other)
+        x = jax.lax.transpose(x, (*contracted, *batch, *free))
+        shape = [math.prod(x.shape[: len(contracted)]), *x.shape[len(contracted) :]]
+        for axis in free_of_other:
+            shape.insert(axis, 1)
+        return jax.lax.reshape(x, shape)
 
     first, count = 1 + len(batch[0]), [x.ndim - len(c) - len(batch[0]) for x, c in zip((a, b), contracted, strict=True)]
     middle, last = first + count[0], first + sum(count)

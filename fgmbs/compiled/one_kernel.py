@@ -227,8 +227,9 @@ def _done(equation: Any, operands: list) -> Sequence[Any]:
         return loops.batched(loops.lu, *operands)
     if name == "triangular_solve":
         return [loops.batched(partial(_solve_triangular, **params), *operands)]
-    changed = {key: jax.tree.map(_rewritten, value, is_leaf=_is_jaxpr) for key, value in params.items()}
-    out = equation.primitive.bind(*operands, **changed)
+    if any(True for _ in _inner(equation)):
+        params = {key: jax.tree.map(_rewritten, value, is_leaf=_is_jaxpr) for key, value in params.items()}
+    out = equation.primitive.bind(*operands, **params)
     return out if equation.primitive.multiple_results else [out]
 
 

@@ -10,6 +10,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool
 
 State = TypeVar("State")
+_ENDLESS = 2**31 - 1
 
 
 def is_traced(*trees: Any) -> bool:
@@ -40,7 +41,20 @@ def repeat(more: Callable[[State], Bool[Array, ""]], step: Callable[[State], Sta
         if not again:
             return state
         state = step(state)
-    return jax.lax.while_loop(more, step, state)
+    return while_loop(more, step, state)
+
+
+def while_loop(more: Callable[[State], Bool[Array, ""]], step: Callable[[State], State], state: State) -> State:
+    """`jax.lax.while_loop`, for long steps; its condition also reads a counter.
+
+    Where a condition reads a single part of the state, XLA finds out whether that counts the iterations, and clones
+    the whole loop for it, many times over: up to a twentieth of the time in which such programs are compiled.
+    """
+
+    def goes_on(at):
+        return more(at[1]) & (at[0] < _ENDLESS)
+
+    return jax.lax.while_loop(goes_on, lambda at: (at[0] + 1, step(at[1])), (jnp.zeros((), jnp.int32), state))[1]
 
 
 def where_needed(needed: Bool[Array, ""], function: Callable[[], State], otherwise: State) -> State:

@@ -56,7 +56,7 @@ def nearest_assembly(
         as_drawn, rows = unit_rows(*arguments[:3])
         if given is not None:
             as_drawn &= jnp.all(jnp.where(given, q_start == values, True))
-        no_multipliers = jnp.zeros(rows.shape[0] + mechanism.n, q_start.dtype)
+        no_multipliers = np.zeros(rows.shape[0] + mechanism.n, q_start.dtype)
         drawn = _Found(jax.lax.stop_gradient(q_start), no_multipliers, as_drawn)
         found = where_needed(~as_drawn, nearest, drawn)
     else:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.compiled.flat import Pattern, pattern_of, unflat
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import ArgumentError
 from fgmbs.losses import AbstractLoss
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -123,8 +124,7 @@ class AbstractSensor(eqx.Module):
 
     def noise_sigma(self) -> Float[Array, " rows"]:
         """Standard deviation of each row, that of rounding to the resolution included."""
-        variance = known(self.sigma) ** 2 + self.resolution**2 / 12
-        return jnp.broadcast_to(jnp.sqrt(variance), (self.rows,))
+        return _noise_sigma(known(self.sigma), self.resolution, self.rows)
 
     def predict(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:
         """gain · R(misalignment)ᵀ ideal + bias, unknown numbers having their values.
@@ -197,6 +197,11 @@ def turned_back(y: Float[Array, " rows"], by: Float[Array, "*angles"]) -> Float[
     b = jnp.where(small, 1 / 2 - square / 24 + square**2 / 720, 2 * (jnp.sin(angle / 2) / angle) ** 2)
     across = jnp.cross(by, y)
     return y - a * across + b * jnp.cross(by, across)
+
+
+@program(**ONCE)
+def _noise_sigma(sigma: Array, resolution: Array, rows: int) -> Float[Array, " rows"]:
+    return jnp.broadcast_to(jnp.sqrt(sigma**2 + resolution**2 / 12), (rows,))
 
 
 def rate(mechanism: AbstractMechanism, reading: Reading, function: Callable[[Coordinates, Scalar], Array]) -> Any:

@@ -75,7 +75,7 @@ class Channel(eqx.Module):
             self.columns = _columns(name, rows, columns)
             self.sigma = _fitting("sigma", _positive("sigma", sigma), (rows,), whole=False)
             self.resolution = _fitting("resolution", jnp.asarray(finite("resolution", resolution), dtype=float), ())
-            if not isinstance(self.resolution, Tracer) and self.resolution < 0:
+            if not isinstance(self.resolution, Tracer) and float(self.resolution) < 0:
                 raise ArgumentError(f"resolution: expected a positive number or 0; found {float(self.resolution):g}")
             self.time_sigma = None
             if time_sigma is not None:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxopt.base import IterativeSolver, OptStep
 from jaxtyping import Array, Float, Int, PyTree
 
+from fgmbs.compiled.tracing import while_loop
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, Margins, factorize_matrix
 from fgmbs.linear.triangle import AbstractFactor
@@ -265,7 +266,7 @@ class LevenbergMarquardt(IterativeSolver):
 def _run(solver: LevenbergMarquardt, init_params: Unknowns, graph: Graph, damping: Scalar | None) -> OptStep:
     state = solver.init_state(init_params, graph)
     state = state if damping is None else state._replace(damping=damping)
-    return jax.lax.while_loop(
+    return while_loop(
         lambda step: step.state.status == Status.running,
         lambda step: solver._update(step.state, graph),
         OptStep(init_params, state),

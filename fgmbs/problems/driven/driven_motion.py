@@ -18,7 +18,7 @@ from fgmbs.problems.simulation.result import Member, observe_instant, refuse_mem
 from fgmbs.results.contents import Contents, all_of, attributes, force_unit, steps_of
 from fgmbs.signals.curves import force_curve
 from fgmbs.signals.trajectories import PiecewisePolynomial
-from fgmbs.status import Status
+from fgmbs.status import Status, is_one_of
 from fgmbs.typing import Scalar
 
 MISSING = 1e-6
@@ -124,7 +124,7 @@ class DrivenMotion(AbstractDynamicMotion):
         refuse_members(self, self._failure)
 
     def _failure(self, status: Status, member: Member) -> str:
-        if not bool(status == Status.not_driven):
+        if not is_one_of(status, Status.not_driven):
             return Status[status]
         t, missing = member((self.t, self.missing))
         step, k = np.unravel_index(np.argmax(np.abs(missing)), missing.shape)

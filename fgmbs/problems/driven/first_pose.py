@@ -25,7 +25,7 @@ from fgmbs.kinematics.search import nearest_assembly
 from fgmbs.kinematics.velocity import contradiction, velocity_and_gaps
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
-from fgmbs.status import Status
+from fgmbs.status import Status, is_one_of
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _TIGHT = 1e-5
@@ -87,9 +87,9 @@ class GivenStart(NamedTuple):
             AssemblyError: There is no such position: says why.
             ArgumentError: It does not allow these velocities.
         """
-        if bool(status == Status.not_assembled):
+        if is_one_of(status, Status.not_assembled):
             assemble(mechanism, _by_name(mechanism.coordinate_names, self.given, self.values), t=t)
-        elif bool(status == Status.contradictory):
+        elif is_one_of(status, Status.contradictory):
             rates = self.of_velocities(mechanism)
             dq, gaps, _ = velocity_and_gaps(mechanism, q, jnp.asarray(t, q.dtype), *rates)
             raise ArgumentError(contradiction(mechanism, dq, gaps, _by_name(mechanism.velocity_names, *rates)))

@@ -47,7 +47,7 @@ from fgmbs.problems.simulation.result import refuse_failed, worst
 from fgmbs.problems.solving import finish, solve
 from fgmbs.signals.curves import force_curve, motion_curve
 from fgmbs.signals.trajectories import PiecewisePolynomial
-from fgmbs.status import Status
+from fgmbs.status import Status, is_one_of
 from fgmbs.typing import Coordinates, Scalar, Velocities
 
 _SAME = 1e-6
@@ -244,7 +244,7 @@ def _known_start(problem: HybridProblem) -> GivenStart:
 
 def _check_start(problem: HybridProblem, q: Coordinates, status: Status) -> None:
     """Refuses a start that is none, see `GivenStart.check`."""
-    if bool((status == Status.not_assembled) | (status == Status.contradictory)):
+    if is_one_of(status, Status.not_assembled, Status.contradictory):
         _known_start(problem).check(problem.mechanism, q, float(problem.t[0]), status)
 
 

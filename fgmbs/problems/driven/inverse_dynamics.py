@@ -25,7 +25,7 @@ from fgmbs.problems.driven.motors import Motor, chosen_motors, scales
 from fgmbs.problems.driven.weighted_tracking import WeightedTracking, weighted_tracking
 from fgmbs.problems.simulation.marching import Outside
 from fgmbs.problems.solving import finish, solve
-from fgmbs.status import Status
+from fgmbs.status import Status, is_one_of
 
 
 class WeightedProblem(eqx.Module):
@@ -165,7 +165,7 @@ def _solve(problem: WeightedProblem) -> DrivenMotion:
 def _finish(problem: WeightedProblem, motion: DrivenMotion, *, throw: bool = True) -> DrivenMotion:
     if throw and not is_traced(motion):
         exact = problem.exact
-        if motion.t.ndim == 1 and bool(motion.status == Status.out_of_reach):
+        if motion.t.ndim == 1 and is_one_of(motion.status, Status.out_of_reach):
             check_first_pose(exact.mechanism, exact.wanted.followed, exact.wanted.y[0], exact.wanted.start, exact.guess)
         motion.check()
     return motion

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -182,10 +183,11 @@ def checked_start(
     starts = []
     for place, speed, step in zip(places, speeds, dt, strict=True):
         sizes = (rough, rough / step) if sigma is None else sigma
-        forces = [jnp.atleast_1d(_start_of(mechanism, force, step)) for force in augmented(inputs)]
+        # In NumPy, which compiles nothing.
+        forces = [np.atleast_1d(np.asarray(_start_of(mechanism, force, step))) for force in augmented(inputs)]
         # Of forces in all directions relative to that of a time as any other.
-        forces += [jnp.ones(dof)] * (remembered(inputs) is not None)
-        local = jnp.concatenate([*(jnp.full(dof, float(size)) for size in sizes), *forces])
+        forces += [np.ones(dof)] * (remembered(inputs) is not None)
+        local = np.concatenate([*(np.full(dof, float(size)) for size in sizes), *forces])
         x = None
         if place is not None or speed is not None:
             _refuse_unknown(place, "start")
@@ -195,8 +197,8 @@ def checked_start(
             given_arrays(mechanism, speed, "start_velocities", velocities=True)
             q = assemble(mechanism, place)
             dq = velocities(mechanism, q, {} if speed is None else speed)
-            x = jnp.concatenate([q, dq, jnp.zeros(local.size - 2 * dof)])
-        starts.append(Start(x, local))
+            x = jax.device_put(np.concatenate([q, dq, np.zeros(local.size - 2 * dof)]))
+        starts.append(Start(x, jax.device_put(local)))
     return tuple(starts)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from fgmbs.compiled.program import ONCE, program
+from fgmbs.compiled.tracing import while_loop
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics import assemble
 from fgmbs.kinematics.base import prepared
@@ -37,29 +38,31 @@ _TURNED = 1.0
 """Difference of the costs of motions that differ by whole turns that is none: a filter is not more exact."""
 
 
-def candidate_poses(
-    mechanism: AbstractMechanism, first: Coordinates | None = None
-) -> tuple[Float[Array, "candidates n"], Bool[Array, " candidates"]]:
+def candidates_at_rest(
+    mechanism: AbstractMechanism, resting: int, first: Float[Array | np.ndarray, " nx"] | None = None
+) -> tuple[Float[Array, "candidates nx"], Bool[Array, " candidates"]]:
     """Assembled configurations far from each other, and which of them there are: the rest only fills up.
 
     Args:
         mechanism: The mechanism.
-        first: The first of them; the one as drawn by default.
+        resting: How many velocities and forces follow the coordinates; they are zero but for the first one.
+        first: The first of them (q, dq, u), which need not rest; at rest as drawn by default.
 
     Raises:
         AssemblyError: There is none.
     """
     if first is None:
         try:
-            first = assemble(mechanism)
+            first = np.pad(np.asarray(assemble(mechanism)), (0, resting))
         except AssemblyError:
             pass
-    throws = jnp.asarray(np.random.default_rng(0).uniform(-1.0, 1.0, (_GUESSES, mechanism.nv)))
+    throws = np.random.default_rng(0).uniform(-1.0, 1.0, (_GUESSES, mechanism.nv))
     known = first is not None
-    poses, there = _spread(mechanism, first if known else mechanism.reference, jnp.asarray(known), throws)
-    if not bool(there[0]):
+    begin = first if known else np.pad(np.asarray(mechanism.reference), (0, resting))
+    starts, there = _spread(mechanism, *jax.device_put((np.asarray(begin), np.asarray(known), throws)))
+    if not np.asarray(there)[0]:
         raise AssemblyError("no configuration was found that satisfies the constraints; give a start")
-    return poses, there
+    return starts, there
 
 
 def distances(
@@ -79,13 +82,13 @@ def distances(
 
 @program(**ONCE)
 def _spread(
-    mechanism: AbstractMechanism, first: Coordinates, known: Bool[Array, ""], throws: Float[Array, "guesses nv"]
-) -> tuple[Float[Array, "candidates n"], Bool[Array, " candidates"]]:
+    mechanism: AbstractMechanism, begin: Float[Array, " nx"], known: Bool[Array, ""], throws: Float[Array, "guesses nv"]
+) -> tuple[Float[Array, "candidates nx"], Bool[Array, " candidates"]]:
     """The first candidate, then of thrown drawings led onto the constraints always the one farthest from all before.
 
     Args:
         mechanism: The mechanism.
-        first: The first candidate …
+        begin: The first candidate, (q, dq, u) …
         known: … if it is assembled; else any.
         throws: How far coordinates are thrown, relative to their reach.
     """
@@ -99,7 +102,7 @@ def _spread(
         return found.q, found.closed & is_proper(mechanism, found.q)
 
     poses, closed = jax.vmap(close)(throws)
-    first = jnp.where(known, first, poses[jnp.argmax(closed)])
+    first = jnp.where(known, begin[: mechanism.n], poses[jnp.argmax(closed)])
 
     def choose(k, state):
         chosen, there, nearest = state
@@ -112,7 +115,8 @@ def _spread(
     chosen = jnp.broadcast_to(first, (CANDIDATES, first.size))
     there = jnp.zeros(CANDIDATES, bool).at[0].set(known | jnp.any(closed))
     chosen, there, _ = jax.lax.fori_loop(1, CANDIDATES, choose, (chosen, there, nearest))
-    return chosen, there
+    starts = jnp.pad(chosen, ((0, 0), (0, begin.size - mechanism.n)))
+    return jnp.where(known & (jnp.arange(CANDIDATES) == 0)[:, None], begin, starts), there
 
 
 class Starts(NamedTuple):
@@ -228,7 +232,7 @@ def best_start(
         decide = round_over & (search.posings == 0)
         return jax.tree.map(lambda new, old: jnp.where(decide, new, old), decided, search)
 
-    found = jax.lax.while_loop(lambda search: ~search.done, advance, begun)
+    found = while_loop(lambda search: ~search.done, advance, begun)
     return Starts(found.best, found.behind, found.starts), found.followed
 
 

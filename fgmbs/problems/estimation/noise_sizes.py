@@ -279,7 +279,7 @@ class SizeSearch(NamedTuple):
 
     def notes(self, free: Free) -> tuple[str, ...]:
         """Sizes that ran off or have not settled."""
-        ways, farthest = np.asarray(self.logs - free.value), np.asarray(_farthest(free))
+        ways, farthest = np.asarray(self.logs) - np.asarray(free.value), np.asarray(_farthest(free))
         names = [place.name for place in free.places for _ in range(place.size)]
         ran = tuple(
             f"the size {name!r} ran off to {np.exp(way):.3g} times where it began: the data do not tell it"

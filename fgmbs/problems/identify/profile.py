@@ -17,7 +17,7 @@ from fgmbs.problems.identify.free_runs.segments import PredictionProblem
 from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt, possible
-from fgmbs.status import Status
+from fgmbs.status import Status, is_one_of
 from fgmbs.unknowns import Free
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _theta(at) -> np.ndarray:
 
 
 def _fine(status: Status, cost: float) -> bool:
-    return bool(status == Status.converged) and bool(np.isfinite(cost))
+    return is_one_of(status, Status.converged) and bool(np.isfinite(cost))
 
 
 def refitted(fit: "Identification", index: int, theta: float, at):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -14,9 +14,10 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
 from fgmbs.compiled.ahead import compiled_ahead
-from fgmbs.compiled.flat import Flat, Pattern, flat, pattern_of, unflat
+from fgmbs.compiled.flat import Flat, Pattern, flat, unflat
 from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.compiled.program import ONCE, program
+from fgmbs.compiled.tracing import while_loop
 from fgmbs.graph.time_graph import TimeGraph
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, Samples, StepData
 from fgmbs.problems.estimation.window import begin, smoother
@@ -76,20 +77,28 @@ class Programs:
         Steps are compiled meanwhile: none of a real-time loop has to wait.
         """
         if any(isinstance(x, Tracer) for x in (numbers, *arrays)):
-            return _begin(self.form, numbers, *arrays)
-        with compiled_ahead(lambda: self._lowered(numbers, *arrays), self.form, numbers):
-            return _begin(self.form, numbers, *arrays)
+            return _begin(self.form, numbers, *arrays).numbers
+        with compiled_ahead(self._lowered, self.form):
+            return _begin(self.form, numbers, *arrays).numbers
 
-    def _lowered(self, numbers: Any, *arrays: Any) -> Iterator[Callable[[], Any]]:
-        state, sample = _begin.like(self.form, numbers, *arrays), np.zeros(self.form.sample_size)
-        yield _step.ahead(self.form, numbers, state, sample)
+    def _lowered(self) -> Iterator[Callable[[], Any]]:
+        sizes = (self.form.pattern.size, self._state.numbers.shape, self.form.sample_size)
+        yield _step.ahead(self.form, self._state.pattern, *map(np.zeros, sizes))
+
+    @cached_property
+    def _state(self) -> Flat:
+        """A state of zeros."""
+        numbers = np.zeros(self.form.pattern.size)
+        model = self.form.model(numbers)
+        sizes = (model.step_size, model.local_size, (), len(model.commands))
+        return _begin.like(self.form, numbers, *map(np.zeros, sizes))
 
     def step(self, *arrays: Any) -> tuple[Float[Array, " state"], Float[Array, " estimate"]]:
         """(state, estimate) after (model, state, sample)."""
         if any(isinstance(x, Tracer) for x in arrays):
-            return _step(self.form, *arrays)
+            return _step(self.form, self._state.pattern, *arrays)
         if self._step is None:
-            self._step = _step.ahead(self.form, *arrays)()
+            self._step = _step.ahead(self.form, self._state.pattern, *arrays)()
         return self._step(list(arrays)).tree
 
 
@@ -99,25 +108,24 @@ programs = lru_cache(maxsize=64)(Programs)
 
 @program(**ONCE)
 def _begin(form: Form, numbers, x, sigma, t, commands):
-    return flat(_first(form, form.model(numbers), x, sigma, t, commands))
+    model = form.model(numbers)
+    blank = _blank(model, form.slots, t, jnp.broadcast_to(commands, (2, len(model.commands))))
+    return Flat.of(begin(model, form.window, x, blank), jnp.broadcast_to(1 / sigma, (model.local_size,)))
 
 
 @program
-def _step(form: Form, numbers, state, sample):
+def _step(form: Form, pattern: Pattern, numbers, state, sample):
     # Several machine functions, which are compiled side by side, and together in less time than they would be as one.
-    window, x, more = _moved(form, numbers, state, sample)
+    window, x, more = _moved(form, numbers, Flat(state, pattern), sample)
     state, seen = _concluded(form, numbers, window, _solved(form, numbers, window, x), more)
     return state, _told(form, numbers, sample, seen)
 
 
 @one_kernel
-def _moved(form: Form, numbers, state, sample):
+def _moved(form: Form, numbers, state: Flat, sample):
     """(the window with what came and the data of its steps, where the search for these begins, what else is told)."""
     model = form.model(numbers)
-    nothing = jnp.zeros(model.step_size), jnp.ones(()), jnp.zeros(()), jnp.zeros(())
-    shapes = eqx.filter_eval_shape(partial(_first, form), model, *nothing)
-    window = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype) if hasattr(leaf, "dtype") else leaf, shapes)
-    window, weights = unflat(pattern_of(window), state)
+    window, weights = state.tree
     read, commands = _cut(model, form.slots, sample)
     t, first = window.rows.times[-1] + model.dt, window.taken == 0
     newest = _blank(model, form.slots, t, commands)._replace(
@@ -138,7 +146,7 @@ def _solved(form: Form, numbers, window: Flat, x: Flat) -> Flat:
     def iterated(at):
         return _judged(form, numbers, window, at[1], _looked(form, numbers, window, at[1]))
 
-    return jax.lax.while_loop(running, iterated, (jnp.asarray(True), _begun(form, numbers, window, x)))[1]
+    return while_loop(running, iterated, (jnp.asarray(True), _begun(form, numbers, window, x)))[1]
 
 
 @_solved.def_jvp
@@ -216,11 +224,6 @@ def _told(form: Form, numbers, sample, seen):
         covariances=covariances,
     )
     return flat([parts[name] for name, _ in form.layout])
-
-
-def _first(form: Form, model: EstimationModel, x, sigma, t, commands):
-    blank = _blank(model, form.slots, t, jnp.broadcast_to(commands, (2, len(model.commands))))
-    return begin(model, form.window, x, blank), jnp.broadcast_to(1 / sigma, (model.local_size,))
 
 
 def _blank(model: EstimationModel, slots: int, t, commands) -> StepData:

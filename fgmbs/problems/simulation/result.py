@@ -16,7 +16,7 @@ from fgmbs.errors import ArgumentError, SolveError
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.motion import AbstractDynamicMotion, motion_contents
 from fgmbs.results.contents import Contents, all_of, attributes, steps_of
-from fgmbs.status import Status
+from fgmbs.status import Status, is_one_of
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
 
@@ -120,9 +120,9 @@ def refuse_failed(result: Any, step_status: Status) -> None:
     """
 
     def failure(status: Status, member: Member) -> str:
-        if bool(status == Status.not_assembled):
+        if is_one_of(status, Status.not_assembled):
             return f"cannot be assembled: the constraints stay open by {member(result.constraint_norm)[0]:.3g} at t = 0"
-        if bool(status == Status.contradictory):
+        if is_one_of(status, Status.contradictory):
             return Status[status]
         bad = np.asarray(member(step_status) != Status.converged)
         step = int(np.argmax(bad))

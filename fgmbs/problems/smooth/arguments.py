@@ -25,7 +25,7 @@ from fgmbs.problems.estimation.arguments import (
     nominal_delays,
     refuse_single_precision,
 )
-from fgmbs.problems.estimation.first_state import CANDIDATES, Starts, candidate_poses
+from fgmbs.problems.estimation.first_state import CANDIDATES, Starts, candidates_at_rest
 from fgmbs.problems.estimation.graph import memory_size
 from fgmbs.problems.estimation.noise_sizes import freed_sizes
 from fgmbs.problems.estimation.unknowns import freed_model
@@ -70,7 +70,7 @@ def prepare_smooth(
     time_steps = [grid.dt for grid in every]
     starts = checked_start(mechanism, chart.dof, inputs, time_steps, start, start_velocities, start_sigma)
     late = [f"{sensor.name}.delay" in free.names for sensor in sensors]
-    delays = [float(delay) for delay in nominal_delays(sensors)]
+    delays = np.asarray(nominal_delays(sensors)).tolist()
     # One rule for all recordings.
     pairs = list(zip(channels, every, strict=True))
     at_steps = tuple(
@@ -117,20 +117,11 @@ def prepare_smooth(
     )
 
 
-def _candidates(mechanism: AbstractMechanism, resting: int, first: Array | None = None) -> dict[str, Array]:
-    """Starts to be compared, at rest but for the first one where it is given.
-
-    Args:
-        mechanism: The mechanism.
-        resting: How many velocities and forces a start has.
-        first: The first of them (q, dq, u), which was followed already; at rest as drawn by default.
-    """
-    poses, tried = candidate_poses(mechanism, None if first is None else first[: mechanism.n])
-    starts = jnp.pad(poses, ((0, 0), (0, resting)))
-    if first is not None:
-        starts = starts.at[0].set(first)
+def _candidates(mechanism: AbstractMechanism, resting: int, first: np.ndarray | None = None) -> dict[str, Array]:
+    """Starts to be compared; see `candidates_at_rest`. The first of them, where it is given, was followed already."""
+    starts, tried = candidates_at_rest(mechanism, resting, first)
     through = jnp.asarray(first is None)
-    return dict(starts=starts, tried=tried, given=~through, through=through)
+    return dict(starts=starts, tried=tried, given=jnp.asarray(first is not None), through=through)
 
 
 def _only(first: Array) -> dict[str, Array]:
@@ -147,11 +138,11 @@ def with_others(problem: SmoothingProblem, starts: Starts) -> SmoothingProblem:
         AssemblyError: There is none.
     """
     resting = problem.mechanism.nv + memory_size(problem.inputs, problem.chart.dof)
+    # In NumPy, which compiles nothing.
+    posed, best = np.asarray(starts.posed), np.asarray(starts.best)
     if not problem.several:
-        first = starts.posed[starts.best]
-        return problem.of(problem.recording._replace(**_candidates(problem.mechanism, resting, first)))
-    firsts = [posed[best] for posed, best in zip(starts.posed, starts.best, strict=True)]
-    every = [_candidates(problem.mechanism, resting, first) for first in firsts]
+        return problem.of(problem.recording._replace(**_candidates(problem.mechanism, resting, posed[best])))
+    every = [_candidates(problem.mechanism, resting, one[k]) for one, k in zip(posed, best, strict=True)]
     return problem.of(problem.recording._replace(**jax.tree.map(_stacked, *every)))
 
 

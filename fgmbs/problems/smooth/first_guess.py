@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from fgmbs.compiled.tracing import while_loop
 from fgmbs.factors.base import Factor, Instant
 from fgmbs.factors.priors import difference
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
@@ -207,7 +208,7 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
     zero, wide = jnp.zeros(2 * k + p), jnp.zeros((2 * k + p, 2 * k + p))
     blank = _Look(zero, before.x, before.E, wide, zero, before.cost)
     search = _Search(blank, zero, jnp.zeros(()), jnp.asarray(0), jnp.asarray(False))
-    best = jax.lax.while_loop(lambda search: ~search.done, advance, search).best
+    best = while_loop(lambda search: ~search.done, advance, search).best
     # The step before is eliminated: its columns are the first.
     R = jnp.concatenate([best.R[k:, k + p :], best.R[k:, k : k + p]], axis=1)
     return _Belief(best.x, best.E, before.theta + best.s[k : k + p], R, best.d[k:], best.rest), best.cost

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import improved, resized, surveyed
+from fgmbs.status import Status, is_one_of
 
 LOOSER = 1e6, 1e4, 1e2
 """Spectral densities of unknown forces, relative to theirs, that lead to where a solution is looked for."""
@@ -25,7 +26,7 @@ def to_the_end(
         enough: See `improved`.
     """
     cost = math.inf
-    while not bool(at.done):
+    while is_one_of(at.status, Status.running):
         at = improved(problem, at, enough=enough)
         before, cost = cost, float(at.look.cost)
         if bool(at.resize):

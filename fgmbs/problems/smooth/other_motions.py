@@ -14,7 +14,7 @@ from fgmbs.problems.estimation.first_state import DECIDED, SAME, Starts, distanc
 from fgmbs.problems.estimation.posterior import Survey
 from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.status import Status
+from fgmbs.status import Status, is_one_of
 from fgmbs.typing import Scalar
 
 
@@ -27,7 +27,7 @@ class Motion(NamedTuple):
 
     @property
     def converged(self) -> bool:
-        return bool(self.at.status == Status.converged)
+        return is_one_of(self.at.status, Status.converged)
 
     @property
     def log_likelihood(self) -> float:
@@ -86,7 +86,7 @@ def compared(first: Motion, starts: Starts, solved: Callable[[SmoothingProblem],
 def _compared(
     best: Motion, starts: Starts, origin: np.ndarray, behind: np.ndarray, log_likelihoods: np.ndarray
 ) -> Compared:
-    of = lambda array, like: jnp.asarray(array.reshape(like.shape))
+    of = lambda array, like: jax.device_put(array.reshape(like.shape))
     starts = starts._replace(best=of(origin, starts.best), behind=of(behind, starts.behind))
     return Compared(best._replace(at=eqx.tree_at(lambda at: at.starts, best.at, starts)), log_likelihoods.copy())
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from fgmbs.compiled.ahead import like
 from fgmbs.compiled.program import ONCE, program
+from fgmbs.compiled.tracing import while_loop
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import Disturbance, augmented, remembered, white
 from fgmbs.problems.estimation.arguments import nominal_delays
@@ -291,7 +292,7 @@ def _solved(problem: SmoothingProblem) -> SmoothingState:
 
     at = begun(problem)
     at = eqx.tree_at(lambda at: at.look, at, like(improved, problem, at).look, is_leaf=lambda leaf: leaf is None)
-    return jax.lax.while_loop(lambda at: ~at.done, advance, at)
+    return while_loop(lambda at: ~at.done, advance, at)
 
 
 @_solved.def_jvp

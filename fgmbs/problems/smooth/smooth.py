@@ -37,7 +37,7 @@ from fgmbs.problems.smooth.smoothed_motion import SmoothedMotion
 from fgmbs.problems.solving import finish
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.signals.recordings.recording import Recording
-from fgmbs.status import Status
+from fgmbs.status import Status, is_one_of
 
 _ON_THE_WAY = 5
 """Rounds with larger forces, at most."""
@@ -132,7 +132,7 @@ def _solve(
         tell: Told how it goes.
         notes: Further remarks.
     """
-    tell("following" if bool(jnp.all(problem.recording.given)) else "looking for the start", 0, math.nan)
+    tell("following" if bool(np.all(np.asarray(problem.recording.given))) else "looking for the start", 0, math.nan)
     with compiled_ahead(lambda: lowered_rounds(problem), problem):
         first = at = jax.block_until_ready(begun(problem))
     found = None
@@ -149,7 +149,7 @@ def _solve(
                 tell("solving from another start", round, float(at.look.cost))
             return Motion(other, at, surveyed(other, at))
 
-        if around or not bool(jnp.all(problem.recording.given)):
+        if around or not bool(np.all(np.asarray(problem.recording.given))):
             tell("looking for other starts", 0, math.nan)
             starts = begun(with_others(problem, at.starts).loosened(LOOSER[0])).starts
             for better in compared(found.best, starts, solved):
@@ -196,7 +196,7 @@ def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = mat
     if any(of_accelerations) and not all(of_accelerations):
         guesses = (_without_accelerations, *guesses)
     for guess in guesses:
-        if bool(at.status == Status.converged) and float(at.look.cost) < _POOR * read:
+        if is_one_of(at.status, Status.converged) and float(at.look.cost) < _POOR * read:
             return
         *_, again = to_the_end(problem, begun_at(problem, guess(problem)), worth=worth)
         if _rank(again) < _rank(at):
@@ -204,7 +204,7 @@ def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = mat
 
 
 def _rank(at: SmoothingState) -> tuple[bool, float]:
-    return not bool(at.status == Status.converged), float(at.look.cost)
+    return not is_one_of(at.status, Status.converged), float(at.look.cost)
 
 
 def _led_by_larger_forces(problem: SmoothingProblem) -> SmoothingState:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 from fgmbs.arguments import choice
 from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.program import program
+from fgmbs.compiled.tracing import while_loop
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.linear import METHODS, factorize_matrix
 from fgmbs.problems.identify.free_runs.segments import (
@@ -239,5 +240,5 @@ def _descended(prediction: PredictionProblem, start: Unknowns, solver: Solver, l
 
     history = jnp.full(limit, jnp.nan)
     first = _Descent(y, method.init(y), jnp.asarray(jnp.inf), history, jnp.asarray(0), Status.running)
-    end = jax.lax.while_loop(lambda at: at.status == Status.running, advance, first)
+    end = while_loop(lambda at: at.status == Status.running, advance, first)
     return there(end.y), end.history, end.status, end.count
