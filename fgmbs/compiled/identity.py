@@ -5,6 +5,7 @@ import enum
 import functools
 import hashlib
 import importlib.metadata
+import math
 import os
 import platform
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from pydantic import BaseModel
 
 _KNOWN = {"fgmbs", "jax", "jaxlib", "equinox", "jaxopt", "numpy", "builtins", "operator", "functools", "math"}
@@ -41,7 +43,7 @@ def of(function: Callable[..., Any], options: Any, tree: Any, others: tuple[Any,
         for part in _told((function, options, tree, others, shapes, options_of_jax())):
             digest.update(part.encode())
             digest.update(b"\0")
-    except Untold:
+    except (Untold, RecursionError):
         return None
     return digest.hexdigest()
 
@@ -75,12 +77,19 @@ def _told(x: Any) -> Iterator[str]:
             yield f"{type(x).__name__} {x!r}"
         case enum.Enum():
             yield f"{_name(type(x))} {x.name}"
+        case types.FunctionType() if not _is_known(x):
+            yield from _of_function(x)
         case type() | types.FunctionType() | types.BuiltinFunctionType():
             yield _name(x)
+        case types.ModuleType() if _package(x.__name__) in _KNOWN:
+            yield f"module {x.__name__}"
+        case types.CodeType():
+            yield from _told((x.co_code, x.co_exceptiontable, x.co_flags, x.co_names, x.co_varnames, x.co_freevars))
+            yield from _told((x.co_cellvars, x.co_argcount, x.co_kwonlyargcount, x.co_posonlyargcount, x.co_consts))
         case functools.partial():
             yield "partial"
             yield from _told((type(x), x.func, x.args, x.keywords))
-        case np.ndarray() | np.generic():
+        case np.ndarray() | np.generic() | jax.Array() if not isinstance(x, Tracer) and x.dtype != object:
             yield f"numbers {x.dtype.str} {np.shape(x)} {np.asarray(x).tobytes().hex()}"
         case jax.tree_util.SequenceKey() | jax.tree_util.DictKey() | jax.tree_util.GetAttrKey():
             yield f"{type(x).__name__} {x}"
@@ -105,6 +114,42 @@ def _told(x: Any) -> Iterator[str]:
             raise Untold(type(x))
 
 
+def _of_function(x: types.FunctionType) -> Iterator[str]:
+    """A function of somebody else, by what it does: its instructions, and everything that they use.
+
+    Raises:
+        Untold: It uses something that may be another thing in another process: files, random numbers, the time.
+    """
+    names = sorted({name for code in _codes(x.__code__) for name in code.co_names})
+    used = {name: x.__globals__[name] for name in names if name in x.__globals__}
+    try:
+        cells = tuple(cell.cell_contents for cell in x.__closure__ or ())
+    except ValueError:  # one that is still empty
+        raise Untold(x) from None
+    if not _harmless().issuperset(set(names) - set(used)):
+        raise Untold(x)
+    yield "function"
+    yield from _told((x.__code__, x.__defaults__, x.__kwdefaults__, cells, used))
+
+
+@functools.cache
+def _harmless() -> frozenset[str]:
+    """Names of builtins and attributes whose meaning is the same in every process."""
+    builtins = {"abs", "all", "any", "bool", "divmod", "enumerate", "float", "int", "len", "list", "map", "max", "min"}
+    builtins |= {"pow", "range", "reversed", "round", "slice", "sorted", "sum", "tuple", "zip"}
+    mathematics = {name for room in (jax.numpy, jax.lax, jax.nn, math, jax.Array) for name in dir(room)}
+    rooms = {"jax", "numpy", "lax", "nn", "at", "set", "multiply", "apply"}
+    return frozenset((builtins | mathematics | rooms) - {"load", "fromfile", "save", "savez", "tofile", "dump"})
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """That of a function, and of those that are made in it."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _codes(inner)
+
+
 def _several(x: Any, parts: Any) -> Iterator[str]:
     yield f"{_name(type(x))} {len(parts)}"
     for part in parts:
@@ -117,7 +162,14 @@ def _name(x: Any) -> str:
     Raises:
         Untold: It is found nowhere, or where its source is not known.
     """
-    module, name = getattr(x, "__module__", None) or "", getattr(x, "__qualname__", "<")
-    if module.split(".")[0] not in _KNOWN or "<" in name:
+    if not _is_known(x):
         raise Untold(x)
-    return f"{module} {name}"
+    return f"{x.__module__} {x.__qualname__}"
+
+
+def _is_known(x: Any) -> bool:
+    return _package(getattr(x, "__module__", None) or "") in _KNOWN and "<" not in getattr(x, "__qualname__", "<")
+
+
+def _package(module: str) -> str:
+    return module.split(".")[0]
