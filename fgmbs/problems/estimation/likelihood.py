@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.compiled.ahead import like
 from fgmbs.factors.base import Factor
 from fgmbs.factors.transition import transition
 from fgmbs.graph.recordings import JointGraph
@@ -118,8 +119,9 @@ def _transition_volume(system: LeastSquares) -> tuple[Scalar, Array]:
     return jnp.sum(logs), size * jnp.sum(there).astype(float)
 
 
-def slope_of_volume(graph: TimeGraph | JointGraph, x: Unknowns, system: LeastSquares) -> Float[Array, " p"]:
-    """∂/∂θ of what minus the logarithm of the likelihood of θ has besides the cost of the most likely motion.
+def slope_of_volume(graph: TimeGraph | JointGraph, x: Unknowns, blank: Look) -> tuple[Look, Float[Array, " p"]]:
+    """(what is seen at x, ∂/∂θ of what minus the logarithm of the likelihood of θ has besides the cost of the most
+    likely motion).
 
     Of the motion that is most likely with θ, −log p(readings | θ) = cost + ½ log det A − Σ log|det ∂r/∂x|, A being the
     information of the motion and ∂r/∂x that of a transition by the step at its end: how much room there is for motions.
@@ -130,30 +132,33 @@ def slope_of_volume(graph: TimeGraph | JointGraph, x: Unknowns, system: LeastSqu
     Args:
         graph: The graph.
         x: Where the cost is least.
-        system: What was seen there.
+        blank: Of the shapes of what is seen.
     """
     zero, p = graph.zeros(x), x.globals.shape[0]
-    known, A = _with_known_globals(system, zero), system.information()
+    along = jnp.eye(p, dtype=x.globals.dtype)
 
-    def following(theta):
+    def solved(look):
+        return look, _with_known_globals(look.system, zero), look.system.information()
+
+    def volume(known, k):
+        """At x itself, then at both ends of a way along each of θ: one place in the program that looks at the graph."""
+        _, factorization, A = known
+        theta = along[(k - 1) // 2]
         pull, _ = A.matvec(zero.steps, theta)
-        return Unknowns(known.solve(-pull, jnp.zeros_like(theta))[0], theta)
-
-    def volume(delta):
-        system = graph.look(graph.moved(x, delta)).system
-        return 0.5 * _with_known_globals(system, zero).log_determinant() - _transition_volume(system)[0]
-
-    def slope(theta):
-        direction = following(theta)
+        direction = Unknowns(factorization.solve(-pull, jnp.zeros_like(theta))[0], theta)
         pull, push = A.matvec(direction.steps, direction.globals)
         information = jnp.vdot(direction.steps, pull) + jnp.vdot(direction.globals, push)
         # A step of a thousandth of a standard deviation is as good as a derivative, and compiles in a quarter of the
         # time: the volume holds derivatives of the dynamics already.
         h = _STEP / jnp.sqrt(jnp.where(information > 0, information, 1.0))
-        ends = jax.lax.map(lambda h: volume(jax.tree.map(lambda leaf: h * leaf, direction)), jnp.stack([h, -h]))
-        return (ends[0] - ends[1]) / (2 * h)
+        way = jnp.where(k % 2 == 1, h, -h)
+        delta = jax.tree.map(lambda leaf: jnp.where(k == 0, 0.0, way * leaf), direction)
+        here = solved(graph.look(graph.moved(x, delta)))
+        known = jax.tree.map(lambda new, old: jnp.where(k == 0, new, old), here, known)
+        return known, (0.5 * here[1].log_determinant() - _transition_volume(here[0].system)[0], h)
 
-    return jax.lax.map(slope, jnp.eye(p, dtype=x.globals.dtype))
+    (look, *_), (volumes, h) = jax.lax.scan(volume, like(solved, blank), jnp.arange(2 * p + 1))
+    return look, (volumes[1::2] - volumes[2::2]) / (2 * h[1::2])
 
 
 def _with_known_globals(system: LeastSquares, zero: Unknowns) -> Factorization:

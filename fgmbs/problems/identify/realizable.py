@@ -11,8 +11,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import ArgumentError
 from fgmbs.graph.time_graph import margins, of_mechanism
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -36,11 +37,14 @@ def limited(problem: SmoothingProblem) -> SmoothingProblem:
         ArgumentError: First values are impossible already.
     """
     free, mechanism = problem.free, problem.mechanism
-    if not mechanism.margins() or not any(of_mechanism(place) and place.copies == 1 for place in free.places):
+    if not any(of_mechanism(place) and place.copies == 1 for place in free.places):
         return problem
-    free = dataclasses.replace(free, limited=tuple(mechanism.margins()), least=jnp.zeros(len(mechanism.margins())))
-    elsewhere = free.value + _ELSEWHERE * jnp.maximum(jnp.abs(free.value), 1.0)
-    slopes = np.asarray(jax.jacfwd(lambda theta: margins(free.of(0), mechanism, theta))(elsewhere))
+    names = tuple(mechanism.margins())
+    if not names:
+        return problem
+    free = dataclasses.replace(free, limited=names, least=jax.device_put(np.zeros(len(names))))
+    value = np.asarray(free.value)
+    slopes = margin_slopes(free, mechanism, value + _ELSEWHERE * np.maximum(np.abs(value), 1.0))
     own = np.concatenate([np.zeros(0, bool), *(np.full(place.size, place.copies > 1) for place in free.places)])
     depends = np.any(slopes[:, ~own] != 0, axis=1) & ~np.any(slopes[:, own] != 0, axis=1)
     first, size = margins_of(free, mechanism, np.asarray(free.value))
@@ -64,8 +68,7 @@ def margins_of(
     """(what θ leaves of `free.limited`, above the least; the size of what these are differences of)."""
     if not free.limited:
         return np.zeros(0), np.zeros(0)
-    values = np.asarray(margins(free.of(0), mechanism, jnp.asarray(theta)))
-    slopes = margin_slopes(free, mechanism, theta)
+    values, slopes = map(np.asarray, _margins(free, mechanism, jax.device_put(theta)))
     return values, np.abs(slopes) @ np.where(free.logs, 1.0, np.abs(theta))
 
 
@@ -73,4 +76,17 @@ def margin_slopes(free: Free, mechanism: AbstractMechanism, theta: Float[np.ndar
     """Derivatives of what θ leaves of `free.limited`."""
     if not free.limited:
         return np.zeros((0, free.size))
-    return np.asarray(jax.jacfwd(lambda theta: margins(free.of(0), mechanism, theta))(jnp.asarray(theta)))
+    return np.asarray(_margins(free, mechanism, jax.device_put(theta))[1])
+
+
+@program(**ONCE)
+def _margins(
+    free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"]
+) -> tuple[Float[Array, " k"], Float[Array, "k p"]]:
+    """(what θ leaves of `free.limited`, its derivatives)."""
+
+    def twice(theta):
+        values = margins(free.of(0), mechanism, theta)
+        return values, values
+
+    return jax.jacfwd(twice, has_aux=True)(theta)[::-1]

@@ -141,11 +141,10 @@ def volume_slope(
             does.
     """
     model, data = model_and_data(problem, at)
-    graph = model.graph(at.x, data)
-    look = graph.look(at.x)
+    look, slope = slope_of_volume(model.graph(at.x, data), at.x, at.look)
     k = jnp.arange(at.history.shape[0])
     history = jnp.where((k >= since) & (k < at.iterations), look.cost, at.history)
-    return eqx.tree_at(lambda at: (at.look, at.history), at, (look, history)), slope_of_volume(graph, at.x, look.system)
+    return eqx.tree_at(lambda at: (at.look, at.history), at, (look, history)), slope
 
 
 def resumed(at: SmoothingState) -> SmoothingState:
