@@ -22,6 +22,13 @@ def on_constraints(mechanism, places: tuple[int, ...], z, dz, q_near, t):
     return q, -closure.inverse(mechanism, q, t) @ drift
 
 
+def nearest_on_constraints(mechanism, q, dq, t):
+    """(q, dq) that satisfy the constraints, nearest to given ones."""
+    closure = Closure()
+    q = closure.close(mechanism, q, t, size=jnp.max(jnp.abs(q)), limit=_NEWTON_LIMIT).q
+    return q, dq - closure.inverse(mechanism, q, t) @ closure.rate(mechanism, q, dq, t)
+
+
 def runge_kutta(mechanism, q, dq, t, dt, applied: Callable):
     """(q, dq) one classical Runge–Kutta step later, off the constraints by its error; `applied` forces of (q, t)."""
 

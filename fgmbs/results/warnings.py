@@ -28,6 +28,8 @@ _AS_WELL = 0.9
 """Part of the largest score that others have which would explain the data nearly as well."""
 _MANY = 0.05
 """Share of outliers that is no longer noise."""
+_POOR = 10.0
+"""χ² of everything, relative to what is expected, of a motion that may be the wrong one."""
 FAR = 5.0
 """Normalized residual that normal noise does not reach."""
 UNDECIDED = 5.0
@@ -178,6 +180,8 @@ def _of_its_kind(largest: np.ndarray, units: np.ndarray) -> np.ndarray:
 
 
 def _start(dataset: "xr.Dataset") -> Iterator[str]:
+    chi2, dof = (float(np.nansum(dataset[f"group_{key}"].values)) for key in ("chi2", "dof"))
+    poor = dof > 0 and chi2 / dof > _POOR
     for number, rows in starts_of(dataset):
         cost, weight, given = (dataset[f"start_{key}"].values[rows] for key in ("cost", "weight", "given"))
         many = f" of recording {number}" * (int(dataset.recording.max()) > 0)
@@ -185,6 +189,11 @@ def _start(dataset: "xr.Dataset") -> Iterator[str]:
             yield (
                 f"start{many}: it is not the one that was given: from there, the data are less likely by far; say "
                 "start_sigma=… if it is known"
+            )
+        if poor and not given.any():
+            yield (
+                f"start{many}: the best that was found leaves a χ² of {chi2 / dof:.3g} times what is expected: if the "
+                "model is right, the motion is another one; say start=…"
             )
         # One that is not solved is told from the motion by the first samples alone.
         solved = np.isfinite(weight)

@@ -234,6 +234,14 @@ def test_a_given_start_that_the_data_refute_is_warned_of(estimate):
     assert [text for text in found if text.startswith("start: it is not the one that was given")]
 
 
+@pytest.mark.parametrize(("times", "given", "warned"), [(30.0, False, True), (30.0, True, False), (1.0, False, False)])
+def test_a_motion_that_explains_nothing_may_be_another_one(estimate, times, given, warned):
+    branches = Branch(0, _FIRST, 0.0, 1.0, given), Branch(0, _OTHER, 300.0, 0.0, False)
+    groups = tuple(dataclasses.replace(group, chi2=times * group.dof) for group in estimate.groups)
+    found = results.warnings(results.to_dataset(dataclasses.replace(estimate, branches=branches, groups=groups)))
+    assert warned == any(text.startswith("start: the best that was found leaves a χ² of 30 times") for text in found)
+
+
 def test_starts_belong_to_their_recordings(estimate):
     branches = (
         Branch(0, _FIRST, 0.0, np.nan, False),

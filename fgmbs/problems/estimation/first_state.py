@@ -39,7 +39,11 @@ _TURNED = 1.0
 
 
 def candidates_at_rest(
-    mechanism: AbstractMechanism, resting: int, first: Float[Array | np.ndarray, " nx"] | None = None
+    mechanism: AbstractMechanism,
+    resting: int,
+    first: Float[Array | np.ndarray, " nx"] | None = None,
+    *,
+    seed: int = 0,
 ) -> tuple[Float[Array, "candidates nx"], Bool[Array, " candidates"]]:
     """Assembled configurations far from each other, and which of them there are: the rest only fills up.
 
@@ -47,6 +51,7 @@ def candidates_at_rest(
         mechanism: The mechanism.
         resting: How many velocities and forces follow the coordinates; they are zero but for the first one.
         first: The first of them (q, dq, u), which need not rest; at rest as drawn by default.
+        seed: Others for every seed.
 
     Raises:
         AssemblyError: There is none.
@@ -56,7 +61,7 @@ def candidates_at_rest(
             first = np.pad(np.asarray(assemble(mechanism)), (0, resting))
         except AssemblyError:
             pass
-    throws = np.random.default_rng(0).uniform(-1.0, 1.0, (_GUESSES, mechanism.nv))
+    throws = np.random.default_rng(seed).uniform(-1.0, 1.0, (_GUESSES, mechanism.nv))
     known = first is not None
     begin = first if known else np.pad(np.asarray(mechanism.reference), (0, resting))
     starts, there = _spread(mechanism, *jax.device_put((np.asarray(begin), np.asarray(known), throws)))

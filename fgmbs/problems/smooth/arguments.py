@@ -117,9 +117,11 @@ def prepare_smooth(
     )
 
 
-def _candidates(mechanism: AbstractMechanism, resting: int, first: np.ndarray | None = None) -> dict[str, Array]:
+def _candidates(
+    mechanism: AbstractMechanism, resting: int, first: np.ndarray | None = None, seed: int = 0
+) -> dict[str, Array]:
     """Starts to be compared; see `candidates_at_rest`. The first of them, where it is given, was followed already."""
-    starts, tried = candidates_at_rest(mechanism, resting, first)
+    starts, tried = candidates_at_rest(mechanism, resting, first, seed=seed)
     through = jnp.asarray(first is None)
     return dict(starts=starts, tried=tried, given=jnp.asarray(first is not None), through=through)
 
@@ -131,8 +133,13 @@ def _only(first: Array) -> dict[str, Array]:
     return dict(starts=starts, tried=tried, given=jnp.asarray(True), through=jnp.asarray(True))
 
 
-def with_others(problem: SmoothingProblem, starts: Starts) -> SmoothingProblem:
+def with_others(problem: SmoothingProblem, starts: Starts, seed: int = 0) -> SmoothingProblem:
     """The problem with the best of these starts as if it were given, and others to be compared with it.
+
+    Args:
+        problem: The problem.
+        starts: Starts that were compared.
+        seed: Others for every seed.
 
     Raises:
         AssemblyError: There is none.
@@ -141,8 +148,8 @@ def with_others(problem: SmoothingProblem, starts: Starts) -> SmoothingProblem:
     # In NumPy, which compiles nothing.
     posed, best = np.asarray(starts.posed), np.asarray(starts.best)
     if not problem.several:
-        return problem.of(problem.recording._replace(**_candidates(problem.mechanism, resting, posed[best])))
-    every = [_candidates(problem.mechanism, resting, one[k]) for one, k in zip(posed, best, strict=True)]
+        return problem.of(problem.recording._replace(**_candidates(problem.mechanism, resting, posed[best], seed)))
+    every = [_candidates(problem.mechanism, resting, one[k], seed) for one, k in zip(posed, best, strict=True)]
     return problem.of(problem.recording._replace(**jax.tree.map(_stacked, *every)))
 
 

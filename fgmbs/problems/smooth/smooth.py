@@ -43,6 +43,8 @@ _ON_THE_WAY = 5
 """Rounds with larger forces, at most."""
 _POOR = 5.0
 """Cost by reading of a solution beside which there may be a better one; noise leaves a half."""
+_SEARCHES = 3
+"""Times that other starts are looked for, while what was found is that poor."""
 _TOLD = 100
 """Steps of a fixed-lag smoother between two reports of its progress."""
 
@@ -151,9 +153,13 @@ def _solve(
 
         if around or not bool(np.all(np.asarray(problem.recording.given))):
             tell("looking for other starts", 0, math.nan)
-            starts = begun(with_others(problem, at.starts).loosened(LOOSER[0])).starts
-            for better in compared(found.best, starts, solved):
-                found = better
+            for seed in range(_SEARCHES):
+                starts = begun(with_others(problem, found.best.at.starts, seed).loosened(LOOSER[0])).starts
+                before = found.best
+                for better in compared(before, starts, solved):
+                    found = better if seed == 0 or better.best is not before else found
+                if not _is_poor(problem, found.best.at):
+                    break
         found = _remembered(found, tell)
     except KeyboardInterrupt:
         found = found or Compared(Motion(problem, at, surveyed(problem, at)), None)
@@ -190,17 +196,22 @@ def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = mat
     at = first
     for at in to_the_end(problem, first, worth=worth):
         yield at
-    read = sum(int(np.isfinite(channel.values).sum()) for channel in problem.recording.channels)
     of_accelerations = [sensor.order > 1 for sensor in problem.sensors]
     guesses = (_led_by_larger_forces, _by_itself)
     if any(of_accelerations) and not all(of_accelerations):
         guesses = (_without_accelerations, *guesses)
     for guess in guesses:
-        if is_one_of(at.status, Status.converged) and float(at.look.cost) < _POOR * read:
+        if not _is_poor(problem, at):
             return
         *_, again = to_the_end(problem, begun_at(problem, guess(problem)), worth=worth)
         if _rank(again) < _rank(at):
             yield (at := again)
+
+
+def _is_poor(problem: SmoothingProblem, at: SmoothingState) -> bool:
+    """Whether there may be a better solution."""
+    read = sum(int(np.isfinite(channel.values).sum()) for channel in problem.recording.channels)
+    return not is_one_of(at.status, Status.converged) or float(at.look.cost) >= _POOR * read
 
 
 def _rank(at: SmoothingState) -> tuple[bool, float]:
