@@ -28,7 +28,7 @@ _AS_WELL = 0.9
 """Part of the largest score that others have which would explain the data nearly as well."""
 _MANY = 0.05
 """Share of outliers that is no longer noise."""
-_POOR = 10.0
+_POOR = 5.0
 """χ² of everything, relative to what is expected, of a motion that may be the wrong one."""
 FAR = 5.0
 """Normalized residual that normal noise does not reach."""

@@ -41,7 +41,7 @@ from fgmbs.status import Status, is_one_of
 
 _ON_THE_WAY = 5
 """Rounds with larger forces, at most."""
-_POOR = 5.0
+_POOR = 2.5
 """Cost by reading of a solution beside which there may be a better one; noise leaves a half."""
 _SEARCHES = 3
 """Times that other starts are looked for, while what was found is that poor."""
