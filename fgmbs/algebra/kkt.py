@@ -16,6 +16,9 @@ Sizes: TypeAlias = Velocities | None
 # 1e-16 · PENALTY: below 1e-10 for every row of σ > 1e-5; rows below it (redundant ones, σ = 0) fade out smoothly.
 _PENALTY = 1e5
 _DOUBLINGS = 5
+_SQUARINGS, _NEARLY = 40, 1e-8
+"""Steps of `right_inverse` at most, in which singular values of 1e-8 of the largest are inverted; relative change by
+the last one, which squares it. Below, every step would double what rounding leaves along redundant rows."""
 _UNROLL = 8
 _WRITTEN_OUT = 12
 """Longest sum that a small product writes out: a call of the matrix library costs more than its arithmetic."""
@@ -75,6 +78,42 @@ def _kkt_inverse_jvp(primals, tangents):
     t_S = -(t_PM @ S - P_Phi @ W)
     t_W = t_SM @ S - S_Phi @ W
     return inverse, KKTInverse(t_P, t_S, t_W)
+
+
+@jax.custom_jvp
+def right_inverse(J: Float[Array, "m nv"], sizes: Velocities) -> Float[Array, "nv m"]:
+    """S with S b the x of J x = b that is least by sizes, also next to poses where J loses a rank.
+
+    Redundant rows are met in the least-squares sense.
+
+    Args:
+        J: The matrix.
+        sizes: Size of each of x.
+    """
+    J = J * sizes
+    norms = jnp.sqrt(jnp.sum(J**2, axis=1) + 1e-300)
+    J = J / norms[:, None]
+    S = kkt_inverse(jnp.eye(J.shape[1], dtype=J.dtype), J).S
+
+    # The series is good to ten digits, next to a singular pose to none; every step squares what is left.
+    def step(state):
+        S, _, k = state
+        change = S - product(S, product(J, S))
+        return S + change, jnp.max(jnp.abs(change)) > _NEARLY * jnp.max(jnp.abs(S)), k + 1
+
+    more = lambda state: state[1] & (state[2] < _SQUARINGS)
+    return sizes[:, None] * jax.lax.while_loop(more, step, (S, jnp.asarray(True), jnp.asarray(0)))[0] / norms
+
+
+@right_inverse.defjvp
+def _right_inverse_jvp(primals, tangents):
+    # As of the KKT matrix with M = 1/sizes²; the sizes are no variables.
+    J, sizes = primals
+    S = right_inverse(J, sizes)
+    W = product(S.T / sizes**2, S)
+    t_J = tangents[0]
+    across = (t_J * sizes**2).T
+    return S, -product(S, product(t_J, S)) + product(across - product(S, product(J, across)), W)
 
 
 @jax.custom_jvp

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fgmbs.algebra.kkt import kkt_inverse, product, spd_solve
+from fgmbs.algebra.kkt import product, right_inverse, spd_solve
 from fgmbs.algebra.pseudo_inverse import row_norms
 from fgmbs.kinematics.base import AbstractKinematics
 from fgmbs.typing import Coordinates, Scalar, Velocities
@@ -59,9 +59,10 @@ class Closure(eqx.Module):
         Redundant rows are met in the least-squares sense. Its last columns are R, the motions that the constraints
         allow. Differentiable of any order.
         """
-        J = self.jacobian(mechanism, q, t)
-        S = kkt_inverse(metric(mechanism, q.dtype), J, mechanism.local_sizes).S
-        return 2 * S - product(S, product(J, S))  # the series is good to ten digits; once more squares the error
+        sizes = mechanism.local_sizes
+        return right_inverse(
+            self.jacobian(mechanism, q, t), jnp.ones(mechanism.nv, q.dtype) if sizes is None else sizes
+        )
 
     def close(
         self,

@@ -32,6 +32,8 @@ from fgmbs.problems.solving import finish, solve
 from fgmbs.status import Status
 from fgmbs.typing import Coordinates, Scalar
 
+_MET = 1e-6
+"""Part of a rate that may be missing, next to a dead point."""
 _IDLE = 1e-9
 """Share of an actuator's force that does work, below which it counts as none."""
 
@@ -141,12 +143,13 @@ def _forces(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: Desi
     """The motion of these poses, and its forces."""
     mechanism, t, followed = prepared(mechanism), wanted.t, wanted.followed
     q, commands = implicit_poses(mechanism, tracked, t, followed, wanted.y).q, outside.known(t).commands
-    dq, ddq, found, lambda_, load, missing, influence = jax.vmap(
+    dq, ddq, found, lambda_, load, missing, influence, met = jax.vmap(
         lambda q, t, c, *y: sample_forces(mechanism, outside, q, t, c, Closure(followed, Instant(t, *y)))
     )(q, t, commands, wanted.y, wanted.dy, wanted.ddy)
     driven = jnp.max(jnp.abs(missing)) <= MISSING * (jnp.max(load) + jnp.finfo(q.dtype).tiny)
     status = Status.where(driven, Status.converged, Status.not_driven)
-    status = Status.where(jnp.all(tracked.reached), status, Status.out_of_reach)
+    reached = tracked.reached & met
+    status = Status.where(jnp.all(reached), status, Status.out_of_reach)
     return driven_motion(
         mechanism,
         motors,
@@ -159,26 +162,29 @@ def _forces(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: Desi
         influence=jnp.max(influence, axis=0),
         covariance=_force_covariance(mechanism, outside, q, commands, wanted) if cov else None,
         iterations={"positions": jnp.max(tracked.newton_steps)},
-        step_status=jax.vmap(lambda there: Status.where(there, Status.converged, Status.out_of_reach))(tracked.reached),
+        step_status=jax.vmap(lambda there: Status.where(there, Status.converged, Status.out_of_reach))(reached),
         status=status,
     )
 
 
 def sample_forces(mechanism: AbstractMechanism, outside: Outside, q, t, commands, closure: Closure):
-    """(dq, ddq, u, λ, load, missing, influence) at one sample whose motion is determined by the followed coordinates.
+    """(dq, ddq, u, λ, load, missing, influence, met) at one sample, whose motion the followed coordinates determine.
 
     With [S_Φ R] the right inverse of [Φ_q; B]: dq = S_Φ b + R dy, ddq = S_Φ c + R ddy; the forces of the motors
-    balance Rᵀ(M ddq − Q) = RᵀA u ([Blanco21] eq. (49)), and λ = S_Φᵀ(Q + A u − M ddq).
+    balance Rᵀ(M ddq − Q) = RᵀA u ([Blanco21] eq. (49)), and λ = S_Φᵀ(Q + A u − M ddq). `met` is false where no
+    velocity and acceleration has the rates that are asked for: at a dead point.
     """
     S, J = closure.inverse(mechanism, q, t), closure.jacobian(mechanism, q, t)
     m = J.shape[0] - len(closure.followed)
 
     def rates(right):
         x = S @ right
-        return x + S @ (right - J @ x)
+        x = x + S @ (right - J @ x)
+        missing = jnp.abs(right - J @ x) / (jnp.linalg.norm(mechanism.sized(J), axis=1) + 1e-300)
+        return x, jnp.max(missing) <= _MET * jnp.max(jnp.abs(mechanism.relative(x)))
 
-    dq = rates(-closure.rate(mechanism, q, jnp.zeros(mechanism.nv, q.dtype), t))
-    ddq = rates(closure.bias(mechanism, q, dq, t))
+    dq, moves = rates(-closure.rate(mechanism, q, jnp.zeros(mechanism.nv, q.dtype), t))
+    ddq, turns = rates(closure.bias(mechanism, q, dq, t))
     Q = mechanism.forces(q, dq, t) + outside.forcing.applied(mechanism, q, t, jnp.zeros(0, q.dtype), commands)
     inertia = mechanism.mass_matrix(q) @ ddq
     needed = inertia - Q
@@ -189,7 +195,7 @@ def sample_forces(mechanism: AbstractMechanism, outside: Outside, q, t, commands
         jnp.max(jnp.abs(R)) * jnp.max(jnp.abs(A), axis=0) + 1e-300
     )
     load = jnp.abs(R.T @ inertia) + jnp.abs(R.T @ Q)  # what is in balance where no force is needed
-    return dq, ddq, u, -S[:, :m].T @ left, load, R.T @ left, influence
+    return dq, ddq, u, -S[:, :m].T @ left, load, R.T @ left, influence, moves & turns
 
 
 def _force_covariance(mechanism, outside: Outside, q, commands, wanted: DesiredMotion):

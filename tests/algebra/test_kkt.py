@@ -1,0 +1,66 @@
+"""The right inverse of constraint rows: against NumPy, next to a loss of rank, with redundant rows, in any unit."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fgmbs.algebra.kkt import right_inverse
+
+SIZES = np.array([1.0, 1.0, 1e-3, 10.0, 1.0, 2.0])
+
+
+def rows(weakest: float, seed: int = 0) -> np.ndarray:
+    """Four rows of six, the smallest singular value by sizes given, the others near 1."""
+    rng = np.random.default_rng(seed)
+    U, _, Vt = np.linalg.svd(rng.normal(size=(4, 6)), full_matrices=False)
+    return (U * np.array([1.2, 1.0, 0.7, weakest])) @ Vt / SIZES
+
+
+def expected(J: np.ndarray) -> np.ndarray:
+    return SIZES[:, None] * np.linalg.pinv(J * SIZES, rcond=1e-10)
+
+
+@pytest.mark.parametrize("weakest", [0.5, 1e-2, 1e-4, 1e-6])
+def test_it_is_that_of_numpy_next_to_a_loss_of_rank(weakest):
+    J = rows(weakest)
+    S = np.asarray(right_inverse(jnp.asarray(J), jnp.asarray(SIZES)))
+    np.testing.assert_allclose(J @ S, np.eye(4), rtol=0, atol=1e-14 / weakest)
+    np.testing.assert_allclose(S / SIZES[:, None], expected(J) / SIZES[:, None], rtol=0, atol=1e-10 / weakest**2)
+
+
+def test_redundant_rows_are_met_in_the_least_squares_sense():
+    J = rows(0.5)
+    twice = np.concatenate([J, J[:1] - J[1:2]])
+    b = np.arange(1.0, 6.0)
+    S = np.asarray(right_inverse(jnp.asarray(twice), jnp.asarray(SIZES)))
+    norms = np.linalg.norm(twice * SIZES, axis=1)  # rows of unit length
+    x = SIZES * np.linalg.lstsq(twice * SIZES / norms[:, None], b / norms, rcond=1e-10)[0]
+    np.testing.assert_allclose(S @ b, x, rtol=1e-8)
+
+
+@pytest.mark.parametrize("weakest", [0.5, 1e-2])
+def test_derivatives_are_those_of_differences(weakest):
+    J, way = rows(weakest), rows(0.5, 1) * 1e-2
+
+    def moved(s):
+        return right_inverse(jnp.asarray(J) + s * jnp.asarray(way), jnp.asarray(SIZES)) / SIZES[:, None]
+
+    h = 1e-4 * weakest
+    slope = (expected(J + h * way) - expected(J - h * way)) / (2 * h) / SIZES[:, None]
+    _, tangent = jax.jvp(moved, (0.0,), (1.0,))
+    np.testing.assert_allclose(tangent, slope, rtol=0, atol=1e-6 * np.abs(slope).max())
+    weights = np.random.default_rng(2).normal(size=J.T.shape)
+    gradient = jax.grad(lambda s: jnp.vdot(moved(s), weights))(0.0)
+    assert gradient == pytest.approx(np.vdot(slope, weights), rel=1e-5)
+    curvature = (jax.jvp(moved, (h,), (1.0,))[1] - jax.jvp(moved, (-h,), (1.0,))[1]) / (2 * h)
+    second = jax.jvp(lambda s: jax.jvp(moved, (s,), (1.0,))[1], (0.0,), (1.0,))[1]
+    np.testing.assert_allclose(second, curvature, rtol=0, atol=1e-5 * np.abs(curvature).max())
+
+
+def test_batches_are_what_each_one_is():
+    many = np.stack([rows(weakest) for weakest in (0.5, 1e-3, 1e-5)])
+    together = jax.vmap(right_inverse, (0, None))(jnp.asarray(many), jnp.asarray(SIZES))
+    for J, S in zip(many, together, strict=True):
+        alone = right_inverse(jnp.asarray(J), jnp.asarray(SIZES))
+        np.testing.assert_allclose(S, alone, rtol=0, atol=1e-9 * np.abs(alone).max())
