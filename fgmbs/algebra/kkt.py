@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.algebra.pseudo_inverse import row_norms
 from fgmbs.typing import Velocities
 
 Sizes: TypeAlias = Velocities | None
@@ -91,7 +92,7 @@ def right_inverse(J: Float[Array, "m nv"], sizes: Velocities) -> Float[Array, "n
         sizes: Size of each of x.
     """
     J = J * sizes
-    norms = jnp.sqrt(jnp.sum(J**2, axis=1) + 1e-300)
+    norms = row_norms(J)
     J = J / norms[:, None]
     S = kkt_inverse(jnp.eye(J.shape[1], dtype=J.dtype), J).S
 

@@ -21,6 +21,8 @@ from pydantic import BaseModel
 
 _KNOWN = {"fgmbs", "jax", "jaxlib", "equinox", "jaxopt", "numpy", "builtins", "operator", "functools", "math"}
 """Packages whose functions and classes are told by their names: their source is known by the digest or a version."""
+_ROOMS = {"jax", "jax.lax", "jax.nn", "jax.numpy", "math", "numpy"}
+"""Modules that functions of others may name."""
 _VERSIONS = ("jax", "jaxlib", "equinox", "jaxopt", "optax", "numpy")
 
 
@@ -70,8 +72,14 @@ def _surroundings() -> bytes:
     return digest.digest()
 
 
-def _told(x: Any) -> Iterator[str]:
-    """A value as texts; equal ones give the same, and different ones others."""
+def _told(x: Any, *, own: bool = True) -> Iterator[str]:
+    """A value as texts; equal ones give the same, and different ones others.
+
+    Args:
+        x: The value.
+        own: It is not used by a function of somebody else, which may do anything with what it calls.
+    """
+    told = functools.partial(_told, own=own)
     match x:
         case None | bool() | int() | float() | complex() | str() | bytes() if type(x).__module__ == "builtins":
             yield f"{type(x).__name__} {x!r}"
@@ -79,16 +87,16 @@ def _told(x: Any) -> Iterator[str]:
             yield f"{_name(type(x))} {x.name}"
         case types.FunctionType() if not _is_known(x):
             yield from _of_function(x)
-        case type() | types.FunctionType() | types.BuiltinFunctionType():
+        case type() | types.FunctionType() | types.BuiltinFunctionType() if own or x.__name__ in _harmless():
             yield _name(x)
-        case types.ModuleType() if _package(x.__name__) in _KNOWN:
+        case types.ModuleType() if x.__name__ in _ROOMS:
             yield f"module {x.__name__}"
         case types.CodeType():
-            yield from _told((x.co_code, x.co_exceptiontable, x.co_flags, x.co_names, x.co_varnames, x.co_freevars))
-            yield from _told((x.co_cellvars, x.co_argcount, x.co_kwonlyargcount, x.co_posonlyargcount, x.co_consts))
+            yield from told((x.co_code, x.co_exceptiontable, x.co_flags, x.co_names, x.co_varnames, x.co_freevars))
+            yield from told((x.co_cellvars, x.co_argcount, x.co_kwonlyargcount, x.co_posonlyargcount, x.co_consts))
         case functools.partial():
             yield "partial"
-            yield from _told((type(x), x.func, x.args, x.keywords))
+            yield from told((type(x), x.func, x.args, x.keywords))
         case np.ndarray() | np.generic() | jax.Array() if not isinstance(x, Tracer) and x.dtype != object:
             yield f"numbers {x.dtype.str} {np.shape(x)} {np.asarray(x).tobytes().hex()}"
         case jax.tree_util.SequenceKey() | jax.tree_util.DictKey() | jax.tree_util.GetAttrKey():
@@ -96,20 +104,20 @@ def _told(x: Any) -> Iterator[str]:
         case np.dtype():
             yield f"dtype {x.str}"
         case dict():
-            yield from _several(x, [part for pair in x.items() for part in pair])
+            yield from _several(told, x, [part for pair in x.items() for part in pair])
         case frozenset() | set():
-            yield from _several(x, sorted("\0".join(_told(part)) for part in x))
+            yield from _several(told, x, sorted("\0".join(told(part)) for part in x))
         case tuple() | list():
-            yield from _several(x, x)
+            yield from _several(told, x, x)
         case BaseModel():
-            yield from _several(x, [part for pair in x for part in pair])
+            yield from _several(told, x, [part for pair in x for part in pair])
         case jax.tree_util.PyTreeDef():
-            yield from _told(jax.tree.unflatten(x, range(x.num_leaves)))
+            yield from told(jax.tree.unflatten(x, range(x.num_leaves)))
         case _ if hasattr(x, "compared"):
             yield _name(type(x))
-            yield from _told(x.compared)
+            yield from told(x.compared)
         case _ if dataclasses.is_dataclass(x):
-            yield from _several(x, [getattr(x, field.name, "missing") for field in dataclasses.fields(x)])
+            yield from _several(told, x, [getattr(x, field.name, "missing") for field in dataclasses.fields(x)])
         case _:
             raise Untold(type(x))
 
@@ -129,7 +137,7 @@ def _of_function(x: types.FunctionType) -> Iterator[str]:
     if not _harmless().issuperset(set(names) - set(used)):
         raise Untold(x)
     yield "function"
-    yield from _told((x.__code__, x.__defaults__, x.__kwdefaults__, cells, used))
+    yield from _told((x.__code__, x.__defaults__, x.__kwdefaults__, cells, used), own=False)
 
 
 @functools.cache
@@ -150,10 +158,10 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(inner)
 
 
-def _several(x: Any, parts: Any) -> Iterator[str]:
+def _several(told: Callable[[Any], Iterator[str]], x: Any, parts: Any) -> Iterator[str]:
     yield f"{_name(type(x))} {len(parts)}"
     for part in parts:
-        yield from _told(part)
+        yield from told(part)
 
 
 def _name(x: Any) -> str:
@@ -168,8 +176,5 @@ def _name(x: Any) -> str:
 
 
 def _is_known(x: Any) -> bool:
-    return _package(getattr(x, "__module__", None) or "") in _KNOWN and "<" not in getattr(x, "__qualname__", "<")
-
-
-def _package(module: str) -> str:
-    return module.split(".")[0]
+    package = (getattr(x, "__module__", None) or "").split(".")[0]
+    return package in _KNOWN and "<" not in getattr(x, "__qualname__", "<")

@@ -8,10 +8,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy import loadtxt, random
 
+import fgmbs
 from fgmbs.compiled import identity
 
 GAIN = 3.0
+TABLES = {"read": np.loadtxt}
 TABLE = np.linspace(0.0, 1.0, 5)
 
 
@@ -21,6 +24,10 @@ def number(function: Callable[..., Any]) -> str | None:
 
 def scaled(factor: Any) -> Callable[[Any], Any]:
     return lambda t: factor * jnp.sin(t)
+
+
+def called(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    return lambda t: function("table.csv") * t
 
 
 def helped(t: Any) -> Any:
@@ -77,6 +84,12 @@ def test_what_a_function_uses_counts(monkeypatch: pytest.MonkeyPatch, name: str,
         lambda t: time.time() * t,
         lambda t: pytest.approx(t),
         lambda t: __import__("table").values,
+        lambda t: loadtxt("table.csv") * t,
+        lambda t: random.power(3.0) * t,
+        lambda t: TABLES["read"]("table.csv") * t,
+        lambda t, read=fgmbs.load: read("table.csv"),
+        called(np.loadtxt),
+        called(fgmbs.load),
         recursive,
         scaled(object()),
     ],

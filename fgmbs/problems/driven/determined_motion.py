@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fgmbs.algebra.pseudo_inverse import row_norms
 from fgmbs.compiled.buckets import by_step
 from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import is_traced, repeat, where_needed
@@ -180,7 +181,7 @@ def sample_forces(mechanism: AbstractMechanism, outside: Outside, q, t, commands
     def rates(right):
         x = S @ right
         x = x + S @ (right - J @ x)
-        missing = jnp.abs(right - J @ x) / (jnp.linalg.norm(mechanism.sized(J), axis=1) + 1e-300)
+        missing = jnp.abs(right - J @ x) / row_norms(mechanism.sized(J))
         return x, jnp.max(missing) <= _MET * jnp.max(jnp.abs(mechanism.relative(x)))
 
     dq, moves = rates(-closure.rate(mechanism, q, jnp.zeros(mechanism.nv, q.dtype), t))

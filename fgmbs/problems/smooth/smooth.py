@@ -157,6 +157,7 @@ def _solve(
                 starts = begun(with_others(problem, found.best.at.starts, seed).loosened(LOOSER[0])).starts
                 before = found.best
                 for better in compared(before, starts, solved):
+                    # A later search that finds nothing better leaves the first one to tell of other motions.
                     found = better if seed == 0 or better.best is not before else found
                 if not _is_poor(problem, found.best.at):
                     break
@@ -211,7 +212,7 @@ def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = mat
 def _is_poor(problem: SmoothingProblem, at: SmoothingState) -> bool:
     """Whether there may be a better solution."""
     read = sum(int(np.isfinite(channel.values).sum()) for channel in problem.recording.channels)
-    return not is_one_of(at.status, Status.converged) or float(at.look.cost) >= _POOR * read
+    return not (is_one_of(at.status, Status.converged) and float(at.look.cost) < _POOR * read)
 
 
 def _rank(at: SmoothingState) -> tuple[bool, float]:
