@@ -13,8 +13,8 @@ from fgmbs.status import Status
 
 EACH = 46
 """Of each kind, in the slow tests: 506 linkages."""
-_FINER = 8
-"""Steps of the reference in one of the motion under test."""
+_FINER = (8, 64, 512)
+"""Steps of the reference in one of the motion under test: the more, where it leaves its branch."""
 
 
 def drawn(kind, seed):
@@ -59,26 +59,44 @@ def test_accelerations_and_joint_forces_of_many(kind):
 def following(linkage, names, effort, rng, t):
     """(curves with derivatives of what is followed, torques of least effort, least margin), if they can be.
 
-    Poses are followed in finer steps than those of t, which are multiples of them: otherwise another branch may be
-    nearer than the one that a motion is on.
+    Poses are followed in finer steps than those of t, which are multiples of them, as fine as it takes to stay on a
+    branch: a coarse step leads across a stretch that is out of reach to another one.
     """
-    curves, fine = {}, np.linspace(t[0], t[-1], _FINER * (len(t) - 1) + 1)
-    for name in names:
-        size, w = rng.uniform(-0.15, 0.15), rng.uniform(4.0, 12.0)
-        drawn = linkage.followed(name, linkage.drawn, 0 * linkage.drawn)[0]
-        curves[name] = drawn + size * np.sin(w * fine), size * w * np.cos(w * fine), -size * w**2 * np.sin(w * fine)
-    x, torques, margins = linkage.drawn, [], []
+    drawn = [(rng.uniform(-0.15, 0.15), rng.uniform(4.0, 12.0)) for _ in names]
+
+    def curve(name, size, w, at):
+        start = linkage.followed(name, linkage.drawn, 0 * linkage.drawn)[0]
+        return start + size * np.sin(w * at), size * w * np.cos(w * at), -size * w**2 * np.sin(w * at)
+
+    def curves(at):
+        return {name: curve(name, *of_name, at) for name, of_name in zip(names, drawn, strict=True)}
+
+    for finer in _FINER:
+        fine = np.linspace(t[0], t[-1], finer * (len(t) - 1) + 1)
+        torques, margin, jumped = led(linkage, curves(fine), fine, effort, finer)
+        if not jumped:
+            break
+    return curves(t), torques, margin
+
+
+def led(linkage, curves, fine, effort, every):
+    """(torques at every so many times or None if it is lost, least margin, whether it left its branch)."""
+    x, dx, h = linkage.drawn, None, fine[1] - fine[0]
+    torques, margins = [], []
     for k in range(len(fine)):
         y, dy, ddy = ({name: curve[order][k] for name, curve in curves.items()} for order in range(3))
-        x = linkage.closed(x, y)
-        margins.append(linkage.margin(x, names))
+        before, dx_before, x = x, dx, linkage.closed(x, y)
+        margins.append(linkage.margin(x, tuple(curves)))
         if np.abs(linkage.rows(x, 0 * x)[0]).max() > 1e-12:
-            torques, margins = None, [0.0]
-            break
-        if k % _FINER == 0:
-            torques.append(linkage.torques(x, linkage.velocities(x, dy), ddy, effort))
-    sampled = {name: [column[::_FINER] for column in columns] for name, columns in curves.items()}
-    return sampled, torques, min(margins)
+            return None, 0.0, False
+        dx = linkage.velocities(x, dy)
+        if k > 0:
+            way = h / 2 * (dx_before + dx)
+            if np.abs(x - before - way).max() > np.abs(way).max() / 2 + 1e-9:
+                return None, 0.0, True
+        if k % every == 0:
+            torques.append(linkage.torques(x, dx, ddy, effort))
+    return torques, min(margins), False
 
 
 def asked(linkage, mechanism, curves):
