@@ -1,11 +1,11 @@
-"""The right inverse of constraint rows: against NumPy, next to a loss of rank, with redundant rows, in any unit."""
+"""Constraint rows next to a loss of rank, with redundant ones, in any unit: their right inverse and accelerations."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.algebra.kkt import right_inverse
+from fgmbs.algebra.kkt import kkt_inverse, right_inverse, solve_kkt
 
 SIZES = np.array([1.0, 1.0, 1e-3, 10.0, 1.0, 2.0])
 
@@ -64,3 +64,31 @@ def test_batches_are_what_each_one_is():
     for J, S in zip(many, together, strict=True):
         alone = right_inverse(jnp.asarray(J), jnp.asarray(SIZES))
         np.testing.assert_allclose(S, alone, rtol=0, atol=1e-9 * np.abs(alone).max())
+
+
+@pytest.mark.parametrize("redundant", [False, True], ids=["independent rows", "redundant rows"])
+@pytest.mark.parametrize("weakest", [0.5, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6])
+def test_accelerations_are_those_of_the_null_space_next_to_a_loss_of_rank(weakest, redundant):
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(6, 6))
+    M, J = root @ root.T + np.diag([1, 1, 1, 1, 1, 10.0]), rows(weakest) * SIZES
+    known, Q = rng.normal(size=6), rng.normal(size=6)
+    N = np.linalg.svd(J)[2][4:].T
+    expected = known + N @ np.linalg.solve(N.T @ M @ N, N.T @ (Q - M @ known))
+    J = np.concatenate([J, J[:1] - J[1:2]]) if redundant else J
+    ddq, _ = solve_kkt(jnp.asarray(M), jnp.asarray(J), jnp.asarray(Q), jnp.asarray(J @ known))
+    np.testing.assert_allclose(ddq, expected, rtol=0, atol=1e-14 / weakest)
+    inverse = kkt_inverse(jnp.asarray(M), jnp.asarray(J))
+    np.testing.assert_allclose(inverse.P, N @ np.linalg.solve(N.T @ M @ N, N.T), rtol=0, atol=1e-9)
+
+
+def test_rows_that_are_redundant_but_for_rounding_fade():
+    """Their forces stay those of the load, which the others bear."""
+    M, Q = jnp.diag(jnp.arange(1.0, 7.0)), jnp.ones(6)
+    J = rows(0.5) * SIZES
+    for lost in (0.0, 1e-12, 1e-9):
+        twice = np.concatenate([J, J[:1] - J[1:2] + lost * np.ones(6)])
+        ddq, lambda_ = solve_kkt(M, jnp.asarray(twice), Q, jnp.zeros(5))
+        once, _ = solve_kkt(M, jnp.asarray(J), Q, jnp.zeros(4))
+        np.testing.assert_allclose(ddq, once, rtol=0, atol=1e-8)
+        assert jnp.max(jnp.abs(lambda_)) < 10

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import fgmbs
 from fgmbs import planar as p
@@ -75,6 +76,40 @@ def test_motions_through_it_are_followed():
         fgmbs.simulate(mechanism, 0.2, 1e-3, start_velocities={"theta": 1.0})
 
 
+def test_from_rest_it_moves_as_gravity_pushes_it():
+    """Both cranks alike, as a parallelogram: 5/3 θ'' = -2 g cos θ."""
+    motion = fgmbs.simulate(flat(gravity=9.81), 0.2, 1e-3)
+    fall = solve_ivp(lambda t, y: (y[1], -1.2 * 9.81 * np.cos(y[0])), (0, 0.2), (0, 0), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(motion.q[-1, 4:], fall.y[0, -1], rtol=0, atol=1e-8)
+
+
 def test_a_motion_that_gets_stuck_there_says_so():
     with pytest.raises(SolveError, match="nearly singular .* a smaller dt does not help: start beside it"):
-        fgmbs.simulate(flat(gravity=9.81), 0.2, 1e-3)
+        fgmbs.simulate(flat(gravity=9.81), 0.2, 1e-3, start_velocities={"theta": 1e-2, "phi": -3e-2})
+
+
+def isosceles(theta, a=1.0):
+    """A crank and a rod as long as it, whose end slides through the crank's pivot at θ = π/2."""
+    tip, end = (a * np.cos(theta), a * np.sin(theta)), 2 * a * np.cos(theta)
+    return p.mechanism(
+        *(p.point("O", 0, 0, fixed=True), p.point("A", *tip), p.point("B", end, 0)),
+        p.body("crank", "O", "A", mass=1.0, I0=a**2 / 3, cog=(a / 2, 0.0)),
+        p.body("rod", "A", "B", mass=0.5, I0=0.5 * a**2 / 3, cog=(a / 2, 0.0)),
+        *(p.absolute_angle("theta", "O", "A"), p.fixed_slider("guide", "B", (0, 0), (1, 0))),
+    )
+
+
+@pytest.mark.parametrize("distance", (1e-1, 1e-2, 1e-3, 3e-4, 1e-4, 1e-5))
+def test_accelerations_beside_a_change_point(distance, a=1.0, g=9.81):
+    """Against Lagrange's equation of the angle, which has nothing singular."""
+    theta, rate = np.pi / 2 - distance, 3.0
+    mechanism = isosceles(theta, a)
+    q = mechanism.reference
+    turning = np.array([-np.sin(theta), np.cos(theta), -2 * np.sin(theta), 0.0, 1 / a])
+    dq = jnp.asarray(rate * a * turning)
+    s, c = np.sin(theta), np.cos(theta)
+    inertia = a**2 * (1 / 3 + 0.5 * (2.25 * s**2 + 0.25 * c**2 + 1 / 12))
+    slope = a**2 * 0.5 * 4 * s * c
+    expected = -(0.5 * slope * rate**2 + 1.5 * g * a / 2 * c) / inertia
+    ddq, _ = mechanism.accelerations(q, dq, 0.0)
+    assert ddq[-1] == pytest.approx(expected, rel=1e-16 / distance**2)
