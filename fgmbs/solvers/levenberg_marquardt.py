@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxopt.base import IterativeSolver, OptStep
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, ArrayLike, Float, Int, PyTree
 
 from fgmbs.compiled.tracing import while_loop
 from fgmbs.graph.time_graph import Look, Unknowns
@@ -251,23 +251,37 @@ class LevenbergMarquardt(IterativeSolver):
         """Gradient of the cost; zero at a solution."""
         return graph.gradient(params)
 
-    def run(self, init_params: Unknowns, graph: Graph, damping: Scalar | None = None) -> OptStep:
+    def run(
+        self,
+        init_params: Unknowns,
+        graph: Graph,
+        damping: Scalar | None = None,
+        most: Int[ArrayLike, ""] | None = None,
+    ) -> OptStep:
         """Iterates to the end; see the class. The result does not depend on `init_params` to first order.
 
         Args:
             init_params: Where it begins.
             graph: What is minimized.
             damping: Initial μ, in the place of that of the solver.
+            most: Iterations after which it pauses, `running`; after one, what is seen at `init_params` is in the state.
         """
-        return _run(self, init_params, graph, damping)
+        return _run(self, init_params, graph, damping, most)
 
 
 @eqx.filter_custom_jvp
-def _run(solver: LevenbergMarquardt, init_params: Unknowns, graph: Graph, damping: Scalar | None) -> OptStep:
+def _run(
+    solver: LevenbergMarquardt,
+    init_params: Unknowns,
+    graph: Graph,
+    damping: Scalar | None,
+    most: Int[ArrayLike, ""] | None,
+) -> OptStep:
     state = solver.init_state(init_params, graph)
     state = state if damping is None else state._replace(damping=damping)
+    most = solver.maxiter if most is None else most
     return while_loop(
-        lambda step: step.state.status == Status.running,
+        lambda step: (step.state.status == Status.running) & (step.state.iter_num < most),
         lambda step: solver._update(step.state, graph),
         OptStep(init_params, state),
     )
@@ -275,9 +289,9 @@ def _run(solver: LevenbergMarquardt, init_params: Unknowns, graph: Graph, dampin
 
 @_run.def_jvp
 def _run_jvp(primals, tangents):
-    solver, init_params, graph, damping = primals
+    solver, init_params, graph, damping, most = primals
     t_graph = tangents[2]
-    params, state = _run(solver, init_params, graph, damping)
+    params, state = _run(solver, init_params, graph, damping, most)
     t_params = response(graph, params)(t_graph)
     _, t_look = eqx.filter_jvp(lambda graph, x: graph.look(x), (graph, params), (t_graph, t_params))
     t_state = jax.tree.map(lambda _: None, state)._replace(point=t_params, look=t_look)

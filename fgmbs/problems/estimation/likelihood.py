@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fgmbs.compiled.ahead import like
 from fgmbs.factors.base import Factor
 from fgmbs.factors.transition import transition
 from fgmbs.graph.recordings import JointGraph
@@ -119,47 +118,49 @@ def _transition_volume(system: LeastSquares) -> tuple[Scalar, Array]:
     return jnp.sum(logs), size * jnp.sum(there).astype(float)
 
 
-def slope_of_volume(graph: TimeGraph | JointGraph, x: Unknowns, blank: Look) -> tuple[Look, Float[Array, " p"]]:
-    """(what is seen at x, ∂/∂θ of what minus the logarithm of the likelihood of θ has besides the cost of the most
-    likely motion).
+def volume_of_motions(system: LeastSquares) -> Scalar:
+    """What minus the logarithm of the likelihood of θ has besides the cost of the most likely motion.
 
     Of the motion that is most likely with θ, −log p(readings | θ) = cost + ½ log det A − Σ log|det ∂r/∂x|, A being the
     information of the motion and ∂r/∂x that of a transition by the step at its end: how much room there is for motions.
     Where the most likely motion and θ are found together this is left out, and numbers that many unknown forces act
-    beside are wrong however long the recording is; damping that is seen by unknown forces alone is found to be 0. The
-    motion moves along with θ; weights stay as they are. Exact for a linear graph.
+    beside are wrong however long the recording is; damping that is seen by unknown forces alone is found to be 0. Exact
+    for a linear graph.
+
+    Args:
+        system: What is seen at that motion.
+    """
+    return 0.5 * _with_known_globals(system).log_determinant() - _transition_volume(system)[0]
+
+
+def ways(graph: TimeGraph | JointGraph, x: Unknowns, system: LeastSquares) -> tuple[list[Unknowns], Float[Array, " p"]]:
+    """(x a little up and down along each of θ in turn, by how much): the motion moves along with θ.
+
+    The slope of `volume_of_motions` is that of its differences there. A step of a thousandth of a standard deviation is
+    as good as a derivative, which would be one of what holds derivatives of the dynamics already.
 
     Args:
         graph: The graph.
         x: Where the cost is least.
-        blank: Of the shapes of what is seen.
+        system: What is seen there.
     """
-    zero, p = graph.zeros(x), x.globals.shape[0]
-    along = jnp.eye(p, dtype=x.globals.dtype)
+    zero = graph.zeros(x)
+    factorization, A = _with_known_globals(system), system.information()
 
-    def solved(look):
-        return look, _with_known_globals(look.system, zero), look.system.information()
-
-    def volume(known, k):
-        """At x itself, then at both ends of a way along each of θ: one place in the program that looks at the graph."""
-        _, factorization, A = known
-        theta = along[(k - 1) // 2]
+    def along(theta):
         pull, _ = A.matvec(zero.steps, theta)
         direction = Unknowns(factorization.solve(-pull, jnp.zeros_like(theta))[0], theta)
         pull, push = A.matvec(direction.steps, direction.globals)
         information = jnp.vdot(direction.steps, pull) + jnp.vdot(direction.globals, push)
-        # A step of a thousandth of a standard deviation is as good as a derivative, and compiles in a quarter of the
-        # time: the volume holds derivatives of the dynamics already.
         h = _STEP / jnp.sqrt(jnp.where(information > 0, information, 1.0))
-        way = jnp.where(k % 2 == 1, h, -h)
-        delta = jax.tree.map(lambda leaf: jnp.where(k == 0, 0.0, way * leaf), direction)
-        here = solved(graph.look(graph.moved(x, delta)))
-        known = jax.tree.map(lambda new, old: jnp.where(k == 0, new, old), here, known)
-        return known, (0.5 * here[1].log_determinant() - _transition_volume(here[0].system)[0], h)
+        moved = lambda way: graph.moved(x, jax.tree.map(lambda leaf: way * leaf, direction))
+        return jax.lax.map(moved, jnp.stack([h, -h])), h
 
-    (look, *_), (volumes, h) = jax.lax.scan(volume, like(solved, blank), jnp.arange(2 * p + 1))
-    return look, (volumes[1::2] - volumes[2::2]) / (2 * h[1::2])
+    p = x.globals.shape[0]
+    moved, h = jax.lax.map(along, jnp.eye(p, dtype=x.globals.dtype))
+    return [jax.tree.map(lambda leaf, k=k, way=way: leaf[k, way], moved) for k in range(p) for way in (0, 1)], h
 
 
-def _with_known_globals(system: LeastSquares, zero: Unknowns) -> Factorization:
-    return METHODS["sqrt"](system, zero.steps, jnp.full_like(zero.globals, _KNOWN))
+def _with_known_globals(system: LeastSquares) -> Factorization:
+    steps, theta = system.zeros()
+    return METHODS["sqrt"](system, steps, jnp.full_like(theta, _KNOWN))

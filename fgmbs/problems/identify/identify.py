@@ -54,7 +54,7 @@ def identify(
 
     The motion of all recordings and the parameters θ are found together, as the most likely ones (Marklund 2025): one
     least-squares problem in which steps are eliminated one after the other and θ last; then θ as the most likely ones
-    by themselves, over all motions, see `slope_of_volume`. Unknown forces are the noise of the dynamics; they are
+    by themselves, over all motions, see `volume_slope`. Unknown forces are the noise of the dynamics; they are
     weighed by the mass matrix at the solution, not within it, so that no mass shrinks to make forces likely. The
     solution is led from forces a million times as large, under which the sensors alone decide, to their own size.
 

@@ -16,7 +16,7 @@ from fgmbs.problems.identify.identifiability import covariance_of
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import lowered_rounds, resumed, surveyed, volume_slope
+from fgmbs.problems.smooth.rounds import lowered_rounds, resumed, seen_by, surveyed, volume_slope
 from fgmbs.status import Status
 
 _ENOUGH = 1e-6
@@ -79,7 +79,7 @@ def first_found(
     Args:
         problem: The problem.
         tell: See `identify`.
-        volume: The program of `volume_slope` is compiled beside the others.
+        volume: The programs of `volume_slope` are compiled beside the others.
 
     Raises:
         Interrupted: Ctrl-C once the recordings were followed; `result` is what was reached.
@@ -138,19 +138,19 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
 def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> Found:
     """From the parameters that are most likely together with the motion to those that are most likely by themselves.
 
-    The cost gets the slope of what it lacks, see `slope_of_volume`, as priors that lean, and is minimized again, until
+    The cost gets the slope of what it lacks, see `volume_slope`, as priors that lean, and is minimized again, until
     that slope is the one with which it was minimized. Where the data say nothing, nothing is corrected.
     """
     p = problem.free.size
     if p == 0 or at.status != Status.converged:
         return Found.here(problem, at)
-    notes, leaned, leaning, moved, since = (), problem, np.zeros(p), np.zeros(p), at.iterations
+    notes, leaned, leaning, moved, since = (), problem, np.zeros(p), np.zeros(p), int(at.iterations)
     for count in range(_CORRECTIONS):
-        at, slope = volume_slope(problem, at, since)
+        at, slope = volume_slope(problem, at, since, enough=_ENOUGH)
         seen = surveyed(problem, at)
         covariance = covariance_of(np.asarray(seen.information))
         std = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
-        lacking = np.asarray(slope) - covariance @ np.asarray(slope) / np.asarray(problem.free.sigma) ** 2
+        lacking = slope - covariance @ slope / np.asarray(problem.free.sigma) ** 2
         if not np.all(np.isfinite(lacking)):
             notes = (_TOGETHER,)
             break
@@ -161,7 +161,7 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
         # Corrections that go to and fro meet halfway.
         fro = count > 1 and float((covariance @ (lacking - leaning)) @ (moved / std**2)) > 0
         leaning = (lacking + leaning) / 2 if fro else lacking
-        before, since = at, at.iterations
+        before, since = at, int(at.iterations)
         unleaned, leaned = leaned, _leaning(problem, at, std, leaning)
         for after in to_the_end(leaned, resumed(before), enough=_ENOUGH):
             tell("allowing for all motions", count, float(before.look.cost))
@@ -171,7 +171,7 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
             break
         moved = np.asarray(at.x.globals - before.x.globals)
     else:
-        at, _ = volume_slope(problem, at, since)
+        at = seen_by(problem, at, since, enough=_ENOUGH)
         seen = surveyed(problem, at)
         notes = (f"θ still moved by {np.max(left):.2g} standard deviations when its likelihood was allowed for",)
     return Found(problem, at, seen, leaned, _degrees_of_freedom(problem, at), notes)
@@ -188,9 +188,8 @@ def _degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.nda
     sizes = np.nan_to_num(np.asarray(at.search.covariance()), nan=np.inf, posinf=_UNTOLD)
 
     def logs(change):
-        # With other sizes the graph has to be seen anew; the slope beside it costs less than another program.
         aside = eqx.tree_at(lambda at: at.search.logs, at, at.search.logs + change)
-        aside, _ = volume_slope(problem, aside, aside.iterations)
+        aside = seen_by(problem, aside, enough=_ENOUGH)
         return np.log(np.maximum(np.diag(covariance_of(np.asarray(surveyed(problem, aside).information))), 1e-300))
 
     slopes = [(logs(step) - logs(-step)) / (2 * _ASIDE) for step in _ASIDE * np.eye(k)]

@@ -7,16 +7,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, ArrayLike, Float, Int
 
 from fgmbs.compiled.ahead import like
 from fgmbs.compiled.program import ONCE, program
 from fgmbs.compiled.tracing import while_loop
-from fgmbs.graph.time_graph import Unknowns
+from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.inputs import Disturbance, augmented, remembered, white
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.graph import SENSORS, StepData
-from fgmbs.problems.estimation.likelihood import settled, slope_of_volume
+from fgmbs.problems.estimation.likelihood import settled, volume_of_motions, ways
 from fgmbs.problems.estimation.memory import memory_told
 from fgmbs.problems.estimation.noise_sizes import Told, slope, with_sizes
 from fgmbs.problems.estimation.posterior import Derived, FactorRows, Survey, derived, survey, totals
@@ -62,7 +62,20 @@ def improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 0
         enough: Decrease of the cost with which a round ends, and if its first step is no better the rounds; 0: when the
             motion no longer changes, to rounding.
     """
-    return _improved(problem, _blind(at), enough=enough)
+    return _improved(problem, _blind(at), at.x, np.asarray(ITERATIONS), enough=enough)
+
+
+def looked(problem: SmoothingProblem, at: SmoothingState, x: Unknowns, *, enough: float = 0.0) -> Look:
+    """What is seen at x with the weights of an estimate: by the program of a round, which would begin there.
+
+    Args:
+        problem: The problem.
+        at: Its estimate.
+        x: Where to look.
+        enough: As of `improved`.
+    """
+    weighed = eqx.tree_at(lambda at: at.rounds, _blind(at), jnp.zeros_like(at.rounds))
+    return _improved(problem, weighed, x, np.asarray(1), enough=enough).look
 
 
 def _blind(at: SmoothingState) -> SmoothingState:
@@ -71,14 +84,17 @@ def _blind(at: SmoothingState) -> SmoothingState:
 
 
 @program
-def _improved(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 0.0) -> SmoothingState:
+def _improved(
+    problem: SmoothingProblem, at: SmoothingState, x: Unknowns, most: Int[ArrayLike, ""], *, enough: float = 0.0
+) -> SmoothingState:
+    """At most so many iterations from x, with the weights that belong to the estimate."""
     model, data = model_and_data(problem, at)
     tol = 0.0 if enough else _STEP
     solver = LevenbergMarquardt(linear="sqrt", maxiter=ITERATIONS, tol=tol, enough=enough, damps_steps=not enough)
     weighed = at.x.globals
     if enough:
         weighed = jnp.where(at.rounds < _AT_ONCE, weighed, (at.weighed + weighed) / 2)
-    x, state = solver.run(at.x, model.graph(at.x._replace(globals=weighed), data), at.damping if enough else None)
+    x, state = solver.run(x, model.graph(at.x._replace(globals=weighed), data), at.damping if enough else None, most)
     change, left = _distance(x, at.x), state.predicted
     history = jax.lax.dynamic_update_slice(at.history, state.history, (at.iterations,))
     converged = state.status == Status.converged
@@ -128,23 +144,51 @@ def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
     return survey(graph, at.x, graph.look(at.x) if at.look is None else at.look)
 
 
-@program
 def volume_slope(
-    problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""]
-) -> tuple[SmoothingState, Float[Array, " p"]]:
-    """(the estimate as the problem sees it, what the likelihood of θ has besides its cost; see `slope_of_volume`).
+    problem: SmoothingProblem, at: SmoothingState, since: int | None = None, *, enough: float = 0.0
+) -> tuple[SmoothingState, Float[np.ndarray, " p"]]:
+    """(the estimate as the problem sees it, the slope by θ of what their likelihood has besides the cost).
 
     Args:
         problem: The problem.
         at: Its estimate, or that of the problem with other priors.
-        since: The number of the first iteration with other priors; it and those after it are told to cost what the end
-            does.
+        since: As of `seen_by`.
+        enough: As of `improved`.
     """
+    at = seen_by(problem, at, since, enough=enough)
+    ends, h = _ways(problem, at)
+    volumes = np.array([_volume(looked(problem, at, x, enough=enough)) for x in ends])
+    return at, (volumes[0::2] - volumes[1::2]) / (2 * np.asarray(h))
+
+
+def seen_by(
+    problem: SmoothingProblem, at: SmoothingState, since: int | None = None, *, enough: float = 0.0
+) -> SmoothingState:
+    """An estimate of the problem with other priors or sizes, as the problem sees it.
+
+    Args:
+        problem: The problem.
+        at: Its estimate, or that of the problem with other priors or sizes.
+        since: The number of the first iteration with other priors, if there is one; it and those after it are told to
+            cost what the end does.
+        enough: As of `improved`.
+    """
+    look, history = looked(problem, at, at.x, enough=enough), np.array(at.history)
+    end = int(at.iterations)
+    history[end if since is None else since : end] = look.cost
+    where = lambda at: (at.look, at.history)
+    return eqx.tree_at(where, at, (look, jnp.asarray(history)), is_leaf=lambda leaf: leaf is None)
+
+
+@program
+def _ways(problem: SmoothingProblem, at: SmoothingState) -> tuple[list[Unknowns], Float[Array, " p"]]:
     model, data = model_and_data(problem, at)
-    look, slope = slope_of_volume(model.graph(at.x, data), at.x, at.look)
-    k = jnp.arange(at.history.shape[0])
-    history = jnp.where((k >= since) & (k < at.iterations), look.cost, at.history)
-    return eqx.tree_at(lambda at: (at.look, at.history), at, (look, history)), slope
+    return ways(model.graph(at.x, data), at.x, at.look.system)
+
+
+@program
+def _volume(look: Look) -> Scalar:
+    return volume_of_motions(look.system)
 
 
 def resumed(at: SmoothingState) -> SmoothingState:
@@ -260,12 +304,13 @@ def lowered_rounds(
         enough: As of `improved`.
         volume: `volume_slope` will be needed, too.
     """
-    first = begun.like(problem)
-    yield _improved.ahead(problem, first, enough=enough)
-    after = _improved.like(problem, first, enough=enough)
+    first, most = begun.like(problem), np.asarray(ITERATIONS)
+    yield _improved.ahead(problem, first, first.x, most, enough=enough)
+    after = _improved.like(problem, first, first.x, most, enough=enough)
     yield surveyed.ahead(problem, after)
     if volume:
-        yield volume_slope.ahead(problem, after, after.iterations)
+        yield _ways.ahead(problem, after)
+        yield _volume.ahead(after.look)
     yield concluded.ahead(problem, after, surveyed.like(problem, after))
 
 

@@ -113,6 +113,7 @@ def test_hand_made_numbers_of_the_rotary_pendulum(data_dir):
     assert fitted.rms["arm"] < run.rms["arm"] and fitted.rms["pendulum"] < run.rms["pendulum"]
 
 
+@pytest.mark.slow
 def test_what_is_a_recordings_own_is_found_with_its_first_state(pendulum, swung, sensors):
     """The zero of the encoder, and of its first values those of others."""
     zero, (encoder, gyro) = 0.3, sensors

@@ -100,6 +100,7 @@ def test_where_the_first_guess_is_lost_larger_forces_lead_back(pendulum, angle, 
     assert float(found.cost_history[-1]) < 20
 
 
+@pytest.mark.slow
 def test_recordings_that_share_nothing_are_as_likely_as_alone(pendulum, undecided, likeliest):
     clear = filmed(pendulum, 0.67, 0.92, 0.08, 3)[1]
     both = smoothed(pendulum, [clear, undecided[1]], undecided[2])
