@@ -16,9 +16,10 @@ Sizes: TypeAlias = Velocities | None
 # at least, and at most where its last doubling still changed it, by the square root of what it then leaves. The error
 # is (1 + PENALTY σ)^-(2^doublings) for a relative stiffness σ of a constraint, plus rounding of about 1e-16 · PENALTY,
 # which doubles along redundant rows. Next to singular poses σ is the square of the distance: a ten-thousandth of a
-# radian takes 11 doublings, a millionth 24. Rows that take more are redundant but for rounding, and left to fade.
+# radian takes 11 to 16 doublings. Rows that take more are left to fade: where a linkage lies flat, redundant rows look
+# independent within a millionth of a radian, the square root of rounding.
 _PENALTY = 1e5
-_DOUBLINGS, _MOST = 5, 26
+_DOUBLINGS, _MOST = 5, 17
 _CHANGING = 1e-6
 _SQUARINGS, _NEARLY = 40, 1e-8
 """Steps of `right_inverse` at most, in which singular values of 1e-8 of the largest are inverted; relative change by
