@@ -89,9 +89,17 @@ def test_names_and_units(mixed):
     assert mixed.actuator_units == ("N m", "N", "N m")
 
 
-def test_a_thrown_body_keeps_its_momentum_and_energy(robots):
-    robot = fgmbs.load(robots / "anymal_b" / "anymal_b.urdf", floating=True)
-    rates = {"base.wx": 1.0, "base.wy": 3.0, "base.vz": 2.0} | dict.fromkeys(robot.velocity_names[6:], 0.5)
+@pytest.mark.parametrize(
+    "name",
+    ["double_pendulum/double_pendulum.urdf", pytest.param("anymal_b/anymal_b.urdf", marks=pytest.mark.slow)],
+)
+def test_a_thrown_body_keeps_its_momentum_and_energy(robots, name):
+    robot = fgmbs.load(robots / name, floating=True)
+    robot = robot.with_parameters(
+        {key: 0.0 for key in robot.physical_parameters() if key.endswith((".damping", ".friction"))}
+    )
+    base = robot.velocity_names[0].split(".")[0]
+    rates = {f"{base}.wx": 1.0, f"{base}.wy": 3.0, f"{base}.vz": 2.0} | dict.fromkeys(robot.velocity_names[6:], 0.5)
     motion = fgmbs.simulate(robot, 0.25, 2.5e-4, start_velocities=rates)
     robot = robot.evaluated()
     kept = jax.vmap(lambda q, dq: (tree.momentum(robot, q, dq), fgmbs.energy(robot, q, dq)))

@@ -50,7 +50,7 @@ def test_a_wrench_in_another_frame(beside_pinocchio):
     np.testing.assert_allclose(sensor.predict(pair.robot, reading), [-z, x, -n], rtol=1e-11)
 
 
-@pytest.mark.parametrize("name", ["five_bar", "four_bar_crank_rocker", "bennett"])
+@pytest.mark.parametrize("name", ["five_bar", pytest.param("four_bar_crank_rocker", marks=pytest.mark.slow), "bennett"])
 def test_nothing_turns_a_free_joint_of_a_loop(robots, name):
     """In a loop that moves freely the torque about the axis of every joint is 0, whatever closures transmit."""
     robot = fgmbs.load(robots / "loops" / f"{name}.urdf").evaluated()
