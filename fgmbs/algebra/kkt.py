@@ -13,14 +13,14 @@ Sizes: TypeAlias = Velocities | None
 """Size of each velocity, by which metres and radians are compared; None where all are of one kind."""
 
 # Weight of the constraint rows against the mass matrix in `kkt_inverse`, and how often the geometric series is doubled:
-# at least, and at most where its last doubling still changed it, by the square root of what it then leaves. The error
-# is (1 + PENALTY σ)^-(2^doublings) for a relative stiffness σ of a constraint, plus rounding of about 1e-16 · PENALTY,
-# which doubles along redundant rows. Next to singular poses σ is the square of the distance: a ten-thousandth of a
-# radian takes 11 to 16 doublings. Rows that take more are left to fade: where a linkage lies flat, redundant rows look
+# so often, and again, at most so many times, while it leaves more than this of a row that is not redundant. It leaves
+# (1 + PENALTY σ)^-(2^doublings) of a row of relative stiffness σ, and rounding of about 1e-16 · PENALTY, which doubles
+# along redundant rows. Next to singular poses σ is the square of the distance: a ten-thousandth of a radian takes 11 to
+# 16 doublings. Rows that take more than all are left to fade: where a linkage lies flat, redundant rows look
 # independent within a millionth of a radian, the square root of rounding.
 _PENALTY = 1e5
-_DOUBLINGS, _MOST = 5, 17
-_CHANGING = 1e-6
+_DOUBLINGS, _TIMES = 5, 4
+_LEFT = 1e-8
 _SQUARINGS, _NEARLY = 40, 1e-8
 """Steps of `right_inverse` at most, in which singular values of 1e-8 of the largest are inverted; relative change by
 the last one, which squares it. Below, every step would double what rounding leaves along redundant rows."""
@@ -55,25 +55,23 @@ def kkt_inverse(M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], sizes: Si
     Z = product(A_inverse, G.T)
     E = jnp.eye(G.shape[0], dtype=G.dtype) - product(G, Z)
 
-    def double(series, power):
-        power = product(power, power)
-        added = product(series, power)
-        return series + added, power, added
+    def double(_, state):
+        series, power = state
+        return series + product(series, power), product(power, power)
 
-    # Z + Z E + Z E² + …, by a loop, so that the compiler does not write every product into the one that needs it.
-    first = Z + product(Z, E), E
-    few, power, added = double(*jax.lax.fori_loop(0, _DOUBLINGS - 2, lambda _, state: double(*state)[:2], first))
-
-    def changing(state):
-        series, _, added, k = state
-        return (jnp.sum(added**2) > _CHANGING**2 * jnp.sum(series**2)) & (k <= _MOST)
+    def undecided(state):
+        # The sum of e (1 − e) over what the power leaves of each row: 0 of those that are met, 1 of redundant ones.
+        _, power, _, k = state
+        return (k == 0) | ((jnp.trace(power) - jnp.sum(power**2) > _LEFT) & (k <= _TIMES))
 
     def doubled(state):
-        series, power, added = double(*state[:2])
-        k = state[-1] + 1
-        return jnp.where(k > _MOST, few, series), power, added, k
+        *state, few, k = state
+        series, power = jax.lax.fori_loop(0, _DOUBLINGS, double, tuple(state))
+        few = jnp.where(k == 0, series, few)
+        return jnp.where(k == _TIMES, few, series), power, few, k + 1
 
-    series, *_ = jax.lax.while_loop(changing, doubled, (few, power, added, jnp.asarray(_DOUBLINGS)))
+    # Z + Z E + Z E² + …, by loops, so that the compiler does not write every product into the one that needs it.
+    series, *_ = jax.lax.while_loop(undecided, doubled, (Z, E, Z, jnp.asarray(0, jnp.int32)))
     P = A_inverse - product(series, Z.T)
     S = series * scale
     # Φ_qᵀ W = M S. The geometric series of W itself cancels seven digits, and grows along redundant rows.
