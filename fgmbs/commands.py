@@ -21,7 +21,7 @@ from fgmbs.io.recordings import read_recordings
 from fgmbs.io.sensor_files import build_sensors, unknown_of
 from fgmbs.io.sensors import UnknownDescription
 from fgmbs.io.settings import Output
-from fgmbs.io.texts import texts_of
+from fgmbs.io.texts import file_of
 from fgmbs.problems.identify.free import Parts, freed_by_name, numbers_of
 from fgmbs.results.summaries import driven_summary, mechanism_summary, simulation_summary
 from fgmbs.unknowns import known
@@ -230,7 +230,7 @@ def identify(experiment: SmoothExperiment) -> None:
 
     folder = Path(experiment.out)
     written = folder / IDENTIFIED
-    text = texts_of(fit.mechanism).get("mechanism")
+    text = file_of(fit.mechanism)
     if text is not None:
         written.write_text(text)
     if fit.states is not None:

@@ -44,6 +44,23 @@ def test_the_shipped_identification(experiment, tmp_path, capsys):
     assert "<h2>Parameters</h2>" in page and "data:image/png;base64" in page
 
 
+@pytest.mark.slow
+def test_the_shipped_identification_of_a_robot(configs, tmp_path, capsys):
+    """What was found comes back with the robot."""
+    out = tmp_path / "out"
+    assert main(["identify", str(configs / "experiments" / "scara_identify.yaml"), "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "converged" in text and "6 of 6 combinations" in text
+    found = fgmbs.load(out / "identified.yaml").physical_parameters()
+    truth = {"flange.mass": 1.05, "shoulder.damping": 1.4, "shoulder.friction": 1.3, "quill.friction": 6.0}
+    truth |= {"elbow.damping": 0.5, "elbow.friction": 0.8}
+    for name, true in truth.items():
+        line = next(line for line in text.splitlines() if line.strip().startswith(name))
+        value, std = map(float, line.split()[1:3])
+        assert abs(value - true) < 4 * std < 0.1
+        assert float(found[name]) == pytest.approx(value, rel=1e-4)
+
+
 @pytest.mark.parametrize(
     "free, text",
     [

@@ -14,6 +14,7 @@ from fgmbs.io.robots.closures import with_closures
 from fgmbs.io.robots.denavit_hartenberg import is_table, parse_table
 from fgmbs.io.robots.mjcf import read_mjcf
 from fgmbs.io.robots.sdf import read_sdf
+from fgmbs.io.robots.stored import is_robot, parse_robot
 from fgmbs.io.robots.urdf import read_urdf
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.mechanisms.tree.checks import remarks
@@ -36,7 +37,8 @@ def load(
     closures: str | os.PathLike[str] | None = None,
     model: str | None = None,
 ) -> PlanarMechanism | Robot:
-    """The mechanism of a file: planar (YAML), or a robot (URDF, SDF, MJCF, Denavit–Hartenberg table in YAML).
+    """The mechanism of a file: planar (YAML), or a robot (URDF, SDF, MJCF; in YAML a Denavit–Hartenberg table or what
+    `fgmbs identify` writes).
 
     Warns of inertias that no link can have, by its name.
 
@@ -59,8 +61,11 @@ def load(
     if model is not None and suffix not in (".sdf", ".world"):
         raise ArgumentError(f"model: expected no name of a model, because {path} is no SDF file; found {model!r}")
     if suffix not in _ROBOTS:
-        if suffix in _YAML and is_table(locate(text := read_text(path, "a mechanism file")).data):
-            return _made(parse_table(text, str(path)), file, floating, locked, closures)
+        if suffix in _YAML:
+            data = locate(text := read_text(path, "a mechanism file")).data
+            parse = parse_table if is_table(data) else parse_robot if is_robot(data) else None
+            if parse is not None:
+                return _made(parse(text, str(path)), file, floating, locked, closures)
         for argument, given in (("floating", floating), ("locked", locked), ("closures", closures)):
             if given:
                 raise ArgumentError(f"{argument}: expected none, because {path} is no file of a robot; found {given!r}")

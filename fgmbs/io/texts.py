@@ -1,9 +1,10 @@
-"""Descriptions of mechanisms as texts, to be kept with results."""
+"""Mechanisms as texts: files, and what is kept with results."""
 
 from fgmbs.io.planar.load import to_yaml
-from fgmbs.io.robots.stored import to_json
+from fgmbs.io.robots.stored import to_json, to_robot_yaml
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
+from fgmbs.mechanisms.tree.redescribed import redescribed
 from fgmbs.mechanisms.tree.robot import Robot
 
 
@@ -16,3 +17,13 @@ def texts_of(mechanism: AbstractMechanism) -> dict[str, str]:
         case Robot():
             return {"robot": to_json(mechanism.description)}
     return {}
+
+
+def file_of(mechanism: AbstractMechanism) -> str | None:
+    """The text of a file that `fgmbs.load` makes this mechanism of, with its parameters; None where there is none."""
+    match mechanism:
+        case PlanarMechanism():
+            return to_yaml(mechanism.description)
+        case Robot():
+            return to_robot_yaml(redescribed(mechanism))
+    return None

@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from linkage import FOURBAR
 
 from fgmbs.errors import DescriptionError, FgmbsError
+from fgmbs.io.load import load
 from fgmbs.io.planar.load import parse_mechanism
+from fgmbs.io.robots.stored import parse_robot
 from fgmbs.io.sensor_files import read_sensors
+from fgmbs.io.texts import file_of
+from fgmbs.mechanisms.tree.robot import robot
 from fgmbs.signals.recordings.reading import read_recording
 
 LONGEST = 5.0
@@ -85,6 +89,17 @@ def test_mechanisms(configs, name):
 def test_many_mechanisms(configs, name):
     text = (configs / "mechanisms" / f"{name}.yaml").read_text()
     good, bad = only_own_errors(parse_mechanism, text, range(1000, 18_000))
+    assert good > 0 and bad > 0
+
+
+def robot_of(text):
+    return robot(parse_robot(text, "robot.yaml"))
+
+
+@pytest.mark.parametrize("seeds", [range(100), pytest.param(range(1000, 18_000), marks=pytest.mark.slow)], ids=len)
+def test_robots(configs, seeds):
+    text = file_of(load(configs / "robots" / "scara.yaml"))
+    good, bad = only_own_errors(robot_of, text, seeds)
     assert good > 0 and bad > 0
 
 

@@ -65,7 +65,7 @@ class Entries:
         try:
             return model.model_validate(self.located.data)
         except ValidationError as failure:
-            self.faults += [_worded(error, model) for error in failure.errors() if not _follows(error)]
+            self.faults += [worded(error, model) for error in failure.errors() if not _follows(error)]
             self.refuse()
             raise
 
@@ -92,7 +92,8 @@ def _follows(error: Any) -> bool:
     return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
 
 
-def _worded(error: Any, model: type[BaseModel]) -> Fault:
+def worded(error: Any, model: type[BaseModel] | None = None) -> Fault:
+    """What pydantic found, as a fault; an unknown key with the nearest of those that a model accepts."""
     path, found = tuple(error["loc"]), plain(error["input"])
     context = error.get("ctx", {})
     match error["type"]:
@@ -103,7 +104,7 @@ def _worded(error: Any, model: type[BaseModel]) -> Fault:
                 return Fault(path[:-1], f"expected one entry more; found {path[-1]}")
             return Fault(path[:-1], f"expected a key '{path[-1]}'; found none")
         case "extra_forbidden":
-            keys = _keys(model, path)
+            keys = [] if model is None else _keys(model, path)
             return Fault(path, f"expected no key '{path[-1]}' here{nearest(str(path[-1]), keys, 'keys')}", of_key=True)
         case "literal_error":
             return Fault(path, f"expected {context['expected']}; found {found}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from fgmbs.arguments import nearest
 from fgmbs.errors import DescriptionError
-from fgmbs.mechanisms.tree.description import ClosureKind, Joint, JointKind, RobotDescription
+from fgmbs.mechanisms.tree.description import ClosureKind, Joint, JointKind, Pose, RobotDescription
 
 GROUND = "world"
 """What a description calls the ground where no link is it."""
@@ -34,7 +34,7 @@ def checked(description: RobotDescription) -> RobotDescription:
 
 def faults(description: RobotDescription) -> list[str]:
     """What is wrong, each as 'thing: expected …; found …'."""
-    found = [*_names(description), *_joints(description)]
+    found = [*_names(description), *_joints(description), *_numbers(description)]
     if not found:
         found += [*_tree(description), *_mimics(description), *_places(description)]
     return found or list(_masses(description))
@@ -93,6 +93,53 @@ def _joints(description: RobotDescription) -> Iterator[str]:
         for key in ("damping", "friction", "stiffness", "rotor_inertia"):
             if not 0 <= getattr(joint, key) < math.inf:
                 yield f"{where}.{key}: expected zero or a positive number; found {getattr(joint, key):g}"
+
+
+_MAY_BE_INFINITE = ("lower", "upper", "max_velocity", "max_effort")
+_CHECKED_BY_SIGN = ("axis", "damping", "friction", "stiffness", "rotor_inertia")
+"""What is told elsewhere."""
+_SKEWED = 1e-6
+"""How far a rotation may be from one, as files round it."""
+
+
+def _numbers(description: RobotDescription) -> Iterator[str]:
+    """Finite numbers, frames that are turned and not skewed, directions that are some."""
+    owners = [(f"link '{link.name}'", link) for link in description.links]
+    owners += [(f"joint '{joint.name}'", joint) for joint in description.joints]
+    owners += [(f"closure '{closure.name}'", closure) for closure in description.closures]
+    owners += [(f"frame '{frame.name}'", frame) for frame in description.frames]
+    owners += [(f"joint '{joint.name}'.mimic", joint.mimic) for joint in description.joints if joint.mimic is not None]
+    for where, owner in [*owners, ("robot", description)]:
+        for key, value in vars(owner).items():
+            if isinstance(value, Pose):
+                yield from _pose(f"{where}.{key}", value)
+            elif _is_numbers(value) and key not in (*_MAY_BE_INFINITE, *_CHECKED_BY_SIGN):
+                yield from _finite(f"{where}.{key}", value)
+    for closure in description.closures:
+        if not 0 < float(np.linalg.norm(closure.axis)) < math.inf:
+            yield f"closure '{closure.name}'.axis: expected a direction; found {closure.axis}"
+    if not description.friction_width > 0:
+        yield f"robot.friction_width: expected a positive number; found {description.friction_width:g}"
+
+
+def _is_numbers(value: object) -> bool:
+    if isinstance(value, tuple):
+        return len(value) > 0 and all(map(_is_numbers, value))
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _finite(where: str, value: object) -> Iterator[str]:
+    bad = [number for number in np.ravel(np.asarray(value, float)) if not math.isfinite(number)]
+    if bad:
+        yield f"{where}: expected finite numbers; found {bad[0]}"
+
+
+def _pose(where: str, pose: Pose) -> Iterator[str]:
+    found = [*_finite(f"{where}.xyz", pose.xyz), *_finite(f"{where}.rotation", pose.rotation)]
+    R = np.asarray(pose.rotation, float)
+    if not found and not (np.abs(R @ R.T - np.eye(3)).max() < _SKEWED and np.linalg.det(R) > 0):
+        found.append(f"{where}.rotation: expected three perpendicular axes of unit length; found {pose.rotation}")
+    yield from found
 
 
 def _no_link(name: str, links: list[str]) -> str:

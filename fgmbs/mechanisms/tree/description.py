@@ -141,6 +141,8 @@ class RobotDescription:
     """Acceleration of free fall, seen from the ground [m/s²]."""
     floating: bool = False
     """Whether the root link floats; else it is the ground."""
+    friction_width: float = 0.01
+    """Speed within which dry friction turns its sign [rad/s, m/s]."""
     source: str = ""
     """The file, for messages."""
     notes: tuple[str, ...] = ()

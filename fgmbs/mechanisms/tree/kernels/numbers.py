@@ -14,9 +14,6 @@ from fgmbs.mechanisms.tree.description import RobotDescription
 from fgmbs.mechanisms.tree.kernels.vectors import Matrices, Vectors, outer, product, rotation, skew, times
 from fgmbs.mechanisms.tree.topology import Merged, TreeTopology
 
-FRICTION_WIDTH = 0.01
-"""Speed within which dry friction turns its sign, where nothing else is said [rad/s, m/s]."""
-
 
 class TreeParameters(eqx.Module):
     """Physical parameters of joints, bodies, frames and closures; any may be `Unknown`."""
@@ -135,7 +132,7 @@ def tree_parameters(whole: Merged, description: RobotDescription) -> TreeParamet
         gear_ratios=each("gear_ratio"),
         damping=each("damping"),
         coulomb=each("friction"),
-        friction_width=np.array(FRICTION_WIDTH),
+        friction_width=np.array(description.friction_width),
         stiffness=each("stiffness"),
         spring_references=each("spring_reference"),
         frame_positions=frame_positions,
