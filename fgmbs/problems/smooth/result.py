@@ -124,8 +124,10 @@ def _branches(problem: SmoothingProblem, solution: Solution) -> tuple[Branch, ..
         weight = np.exp(log - np.nanmax(log)) if np.any(np.isfinite(log)) else np.full(log.shape, np.nan)
         weight /= np.nansum(weight)
         order = np.lexsort((cost, -np.nan_to_num(weight, nan=-1.0), np.arange(cost.size) != best[number]))
+        # Where the way from every start was lost, the motion's own is told, so that it can be doubted.
+        compared = np.any(np.isfinite(cost)) or not given[number]
         for k in order:
-            if np.isfinite(cost[k]) or (k == best[number] and np.any(np.isfinite(cost))):
+            if np.isfinite(cost[k]) or (k == best[number] and compared):
                 place, own = tuple(map(float, places[number, k])), bool(given[number] and k == 0)
                 made.append(Branch(number, place, float(cost[k]), float(weight[k]), own))
     return tuple(made)

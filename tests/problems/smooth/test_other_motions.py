@@ -1,5 +1,7 @@
 """Motions that began elsewhere: a pendulum of which a camera sees the horizontal position only, above or below."""
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -127,6 +129,22 @@ def test_probabilities_are_right_as_often_as_they_say(pendulum):
     assert len(weights) > 0.9 * 150
     assert abs(np.sum(weights) - np.sum(right)) < 3 * np.sqrt(np.sum(weights * (1 - weights)) + 1)
     assert np.mean(right[weights > 0.999]) > 0.95
+
+
+@pytest.mark.slow
+def test_a_start_is_doubted_where_the_way_from_all_was_lost(pendulum, undecided):
+    """Nothing is compared then; where the readings are explained poorly it is said all the same."""
+    problem = fgmbs.prepare_smooth(pendulum, *undecided[1:], (Disturbance(1e-4),), dt=DT)
+    solution = fgmbs.solve(problem)
+    behind = jnp.full_like(solution.at.starts.behind, jnp.inf)
+    found = fgmbs.finish(problem, eqx.tree_at(lambda s: s.at.starts.behind, solution, behind))
+    (own,) = found.branches
+    np.testing.assert_allclose(own.q, found.q[0], atol=0.5)
+    dataset = found.to_dataset()
+    assert not [text for text in warnings(dataset) if text.startswith("start")]
+    dataset["group_chi2"] = 100 * dataset["group_chi2"]
+    (text,) = (text for text in warnings(dataset) if text.startswith("start"))
+    assert "the best that was found leaves a χ² of" in text and text.endswith("say start=…")
 
 
 @pytest.mark.slow
