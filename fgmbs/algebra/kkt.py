@@ -111,7 +111,7 @@ def right_inverse(J: Float[Array, "m nv"], sizes: Velocities) -> Float[Array, "n
     J = J / norms[:, None]
     S = kkt_inverse(jnp.eye(J.shape[1], dtype=J.dtype), J).S
 
-    # The series is good to ten digits, next to a singular pose to none; every step squares what is left.
+    # The series is good to ten digits, but where rows fade to none; every step squares what is left.
     def step(state):
         S, _, k = state
         change = S - product(S, product(J, S))

@@ -1,6 +1,7 @@
 """YAML and JSON files of robots, checked by pydantic, with the place of every fault."""
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
@@ -65,7 +66,11 @@ class Entries:
         try:
             return model.model_validate(self.located.data)
         except ValidationError as failure:
-            self.faults += [worded(error, model) for error in failure.errors() if not _follows(error)]
+            for error in failure.errors():
+                if error["type"] == "extra_forbidden":
+                    self.faults.append(unknown_key(error["loc"], _keys(model, error["loc"])))
+                elif not _follows(error):
+                    self.faults.append(worded(error))
             self.refuse()
             raise
 
@@ -92,8 +97,13 @@ def _follows(error: Any) -> bool:
     return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
 
 
-def worded(error: Any, model: type[BaseModel] | None = None) -> Fault:
-    """What pydantic found, as a fault; an unknown key with the nearest of those that a model accepts."""
+def unknown_key(path: tuple[str | int, ...], keys: Iterable[str]) -> Fault:
+    """A key at a path that means nothing, and the nearest of those that do."""
+    return Fault(path, f"expected no key '{path[-1]}' here{nearest(str(path[-1]), keys, 'keys')}", of_key=True)
+
+
+def worded(error: Any) -> Fault:
+    """What pydantic found of a value, as a fault."""
     path, found = tuple(error["loc"]), plain(error["input"])
     context = error.get("ctx", {})
     match error["type"]:
@@ -103,9 +113,6 @@ def worded(error: Any, model: type[BaseModel] | None = None) -> Fault:
             if isinstance(path[-1], int):
                 return Fault(path[:-1], f"expected one entry more; found {path[-1]}")
             return Fault(path[:-1], f"expected a key '{path[-1]}'; found none")
-        case "extra_forbidden":
-            keys = [] if model is None else _keys(model, path)
-            return Fault(path, f"expected no key '{path[-1]}' here{nearest(str(path[-1]), keys, 'keys')}", of_key=True)
         case "literal_error":
             return Fault(path, f"expected {context['expected']}; found {found}")
         case "too_long":

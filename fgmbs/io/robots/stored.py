@@ -9,9 +9,8 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from fgmbs.arguments import nearest
 from fgmbs.io.faults import Fault
-from fgmbs.io.robots.located_entries import Entries, worded
+from fgmbs.io.robots.located_entries import Entries, unknown_key, worded
 from fgmbs.mechanisms.tree.description import RobotDescription
 
 
@@ -79,9 +78,5 @@ def _unknown(data: Any, kind: Any, path: tuple[str | int, ...] = ()) -> list[Fau
     if not dataclasses.is_dataclass(kind) or not isinstance(data, dict):
         return []
     kinds = typing.get_type_hints(kind)
-    found = [
-        Fault((*path, key), f"expected no key '{key}' here{nearest(str(key), kinds, 'keys')}", of_key=True)
-        for key in data
-        if key not in kinds
-    ]
+    found = [unknown_key((*path, key), kinds) for key in data if key not in kinds]
     return found + [fault for key in data if key in kinds for fault in _unknown(data[key], kinds[key], (*path, key))]

@@ -96,8 +96,8 @@ def _joints(description: RobotDescription) -> Iterator[str]:
 
 
 _MAY_BE_INFINITE = ("lower", "upper", "max_velocity", "max_effort")
-_CHECKED_BY_SIGN = ("axis", "damping", "friction", "stiffness", "rotor_inertia")
-"""What is told elsewhere."""
+_TOLD_ELSEWHERE = ("axis", "damping", "friction", "stiffness", "rotor_inertia")
+"""By `_joints` and below."""
 _SKEWED = 1e-6
 """How far a rotation may be from one, as files round it."""
 
@@ -113,7 +113,7 @@ def _numbers(description: RobotDescription) -> Iterator[str]:
         for key, value in vars(owner).items():
             if isinstance(value, Pose):
                 yield from _pose(f"{where}.{key}", value)
-            elif _is_numbers(value) and key not in (*_MAY_BE_INFINITE, *_CHECKED_BY_SIGN):
+            elif _is_numbers(value) and key not in (*_MAY_BE_INFINITE, *_TOLD_ELSEWHERE):
                 yield from _finite(f"{where}.{key}", value)
     for closure in description.closures:
         if not 0 < float(np.linalg.norm(closure.axis)) < math.inf:

@@ -189,7 +189,7 @@ def _degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.nda
 
     def logs(change):
         aside = eqx.tree_at(lambda at: at.search.logs, at, at.search.logs + change)
-        aside = seen_by(problem, aside, enough=_ENOUGH)
+        aside = seen_by(problem, aside, int(at.iterations), enough=_ENOUGH)
         return np.log(np.maximum(np.diag(covariance_of(np.asarray(surveyed(problem, aside).information))), 1e-300))
 
     slopes = [(logs(step) - logs(-step)) / (2 * _ASIDE) for step in _ASIDE * np.eye(k)]

@@ -145,7 +145,7 @@ def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
 
 
 def volume_slope(
-    problem: SmoothingProblem, at: SmoothingState, since: int | None = None, *, enough: float = 0.0
+    problem: SmoothingProblem, at: SmoothingState, since: int, *, enough: float = 0.0
 ) -> tuple[SmoothingState, Float[np.ndarray, " p"]]:
     """(the estimate as the problem sees it, the slope by θ of what their likelihood has besides the cost).
 
@@ -161,21 +161,18 @@ def volume_slope(
     return at, (volumes[0::2] - volumes[1::2]) / (2 * np.asarray(h))
 
 
-def seen_by(
-    problem: SmoothingProblem, at: SmoothingState, since: int | None = None, *, enough: float = 0.0
-) -> SmoothingState:
+def seen_by(problem: SmoothingProblem, at: SmoothingState, since: int, *, enough: float = 0.0) -> SmoothingState:
     """An estimate of the problem with other priors or sizes, as the problem sees it.
 
     Args:
         problem: The problem.
         at: Its estimate, or that of the problem with other priors or sizes.
-        since: The number of the first iteration with other priors, if there is one; it and those after it are told to
-            cost what the end does.
+        since: The number of the first iteration with other priors; it and those after it are told to cost what the end
+            does.
         enough: As of `improved`.
     """
     look, history = looked(problem, at, at.x, enough=enough), np.array(at.history)
-    end = int(at.iterations)
-    history[end if since is None else since : end] = look.cost
+    history[since : int(at.iterations)] = look.cost
     where = lambda at: (at.look, at.history)
     return eqx.tree_at(where, at, (look, jnp.asarray(history)), is_leaf=lambda leaf: leaf is None)
 
