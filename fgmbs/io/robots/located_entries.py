@@ -127,6 +127,11 @@ _EXPECTED = {
     "string_too_short": "a text",
     "tuple_type": "a list",
     "model_type": "a mapping",
+    "dataclass_type": "a mapping",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "greater_than_equal": "a number that is not negative",
 }
 

@@ -78,8 +78,21 @@ def test_faults_have_their_places(configs):
         parse_robot(wrong, "arm.yaml")
     said = str(caught.value)
     assert "expected no key 'dampng' here; did you mean 'damping'?" in said
-    assert "mass: expected" in said and "found 'heavy'" in said
+    assert "links[2].mass: expected a number; found 'heavy'" in said
     assert "kind: expected 'revolute'" in said and "found 'sliding'" in said
+    for wrong, expected in (
+        ("links: [3]\njoints: []", "links[0]: expected a mapping; found 3"),
+        ("name: 3\nlinks: []\njoints: []", "name: expected a text; found 3"),
+        (
+            text.replace("floating: true", "").replace("name: scara", "name: scara\nfloating: perhaps"),
+            "expected true or",
+        ),
+        (text.replace("xyz: [0.0, 0.0, 0.4]", "xyz: [0.0, 0.0]"), "pose.xyz: expected one entry more; found 2"),
+        (text.replace("mass: 2.1", "mass: [2.1]"), "links[2].mass: expected a number; found"),
+    ):
+        with pytest.raises(DescriptionError) as caught_too:
+            parse_robot(wrong, "arm.yaml")
+        assert expected in str(caught_too.value)
     assert all(line.strip().startswith("arm.yaml:") for line in said.splitlines() if "expected" in line)
 
 
