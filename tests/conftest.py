@@ -47,6 +47,9 @@ def pytest_configure(config):
     os.environ.setdefault(_QUICK, str(int("not slow" in config.option.markexpr)))
     jax.config.update(_QUICK.lower(), os.environ[_QUICK] not in ("0", "false"))
     folder = fgmbs.cache()
+    # Else the whole folder is looked through at every program, one process waiting for the other.
+    jax.config.update("jax_compilation_cache_max_size", -1)
+    jax.config.update("jax_traceback_in_locations_limit", 0)  # which costs a fortieth of the time
     store.keep_in(None)  # tests also look at what is traced, and with what is within changed
     if folder is not None:
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)

@@ -237,10 +237,8 @@ def turned(mechanism, turns):
     return float(mechanism.reference[mechanism.coordinate_names.index("theta")]) + 2 * np.pi * turns
 
 
-@pytest.mark.parametrize(
-    "text",
-    [pytest.param(FOURBAR, id="four-bar"), pytest.param(GEARED, id="geared five-bar", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [FOURBAR, GEARED], ids=["four-bar", "geared five-bar"])
 @pytest.mark.parametrize("turns", [3, 1e5, -1e6])
 def test_many_turns_on_it_is_the_same_motion(text, turns):
     """Angles of 1e6 turns have nine digits after the point left."""

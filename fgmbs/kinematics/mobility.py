@@ -7,7 +7,7 @@ import numpy as np
 
 from fgmbs.algebra.pseudo_inverse import rank_limit
 from fgmbs.arguments import finite_number
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import AssemblyError
 from fgmbs.kinematics.assembly import assemble
 from fgmbs.kinematics.base import AbstractKinematics, prepared
@@ -90,7 +90,7 @@ def _rank(A) -> int:
     return int(np.linalg.matrix_rank(A, rtol=rank_limit(A.dtype))) if A.size else 0
 
 
-@program
+@program(**ONCE)
 def _jacobians(mechanism, q, t):
     """Φ_q with unit rows in q and in neighbours, their relative distance from q and from where they were looked for."""
     known = prepared(mechanism)

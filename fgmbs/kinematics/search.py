@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.algebra.pseudo_inverse import rank_factors, row_norms
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.compiled.tracing import where_needed
 from fgmbs.kinematics.base import AbstractKinematics, prepared
 from fgmbs.kinematics.position import PositionInfo, PositionProblem, implicit_nearest, nearest_closed
@@ -111,7 +111,7 @@ def _nearest(attempts, distances) -> _Found:
     return _Found(attempts.q[k], attempts.lambda_[k], attempts.good[k])
 
 
-@program
+@program(**ONCE)
 def _implicit(mechanism, start, t, given, values, q, lambda_):
     return implicit_nearest(_problem(mechanism, start, t, given, values), q, lambda_)[0]
 
@@ -214,7 +214,7 @@ def _moves(nv: int) -> np.ndarray:
     return np.concatenate([rng.permutation(thrown)[: _GUESSES[0]], at_random])
 
 
-@program
+@program(**ONCE)
 def unit_rows(mechanism: AbstractKinematics, q: Coordinates, t: Scalar) -> tuple[Bool[Array, ""], Float[Array, "m nv"]]:
     """(whether all constraints hold to rounding, Φ_q by changes by their sizes with rows of unit length)."""
     mechanism = prepared(mechanism)

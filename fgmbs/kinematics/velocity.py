@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool
 
 from fgmbs.algebra.pseudo_inverse import pseudo_inverse, row_norms
 from fgmbs.arguments import finite_number
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.base import AbstractKinematics, prepared
 from fgmbs.kinematics.names import Numbers, finite_vector, given_arrays, listed
@@ -117,7 +117,7 @@ def contradiction(mechanism: AbstractKinematics, dq: Velocities, gaps: Constrain
     )
 
 
-@program
+@program(**ONCE)
 def velocity_and_gaps(
     mechanism: AbstractKinematics,
     q: Coordinates,

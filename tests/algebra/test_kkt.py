@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.algebra.kkt import kkt_inverse, right_inverse, solve_kkt
+from fgmbs.algebra import kkt
+
+right_inverse, solve_kkt, kkt_inverse = map(jax.jit, (kkt.right_inverse, kkt.solve_kkt, kkt.kkt_inverse))
 
 SIZES = np.array([1.0, 1.0, 1e-3, 10.0, 1.0, 2.0])
 
@@ -48,19 +50,20 @@ def test_derivatives_are_those_of_differences(weakest):
 
     h = 1e-4 * weakest
     slope = (expected(J + h * way) - expected(J - h * way)) / (2 * h) / SIZES[:, None]
-    _, tangent = jax.jvp(moved, (0.0,), (1.0,))
+    slope_at = jax.jit(lambda s: jax.jvp(moved, (s,), (1.0,))[1])
+    tangent = slope_at(0.0)
     np.testing.assert_allclose(tangent, slope, rtol=0, atol=1e-6 * np.abs(slope).max())
     weights = np.random.default_rng(2).normal(size=J.T.shape)
-    gradient = jax.grad(lambda s: jnp.vdot(moved(s), weights))(0.0)
+    gradient = jax.jit(jax.grad(lambda s: jnp.vdot(moved(s), weights)))(0.0)
     assert gradient == pytest.approx(np.vdot(slope, weights), rel=1e-5)
-    curvature = (jax.jvp(moved, (h,), (1.0,))[1] - jax.jvp(moved, (-h,), (1.0,))[1]) / (2 * h)
-    second = jax.jvp(lambda s: jax.jvp(moved, (s,), (1.0,))[1], (0.0,), (1.0,))[1]
+    curvature = (slope_at(h) - slope_at(-h)) / (2 * h)
+    second = jax.jit(lambda s: jax.jvp(slope_at, (s,), (1.0,))[1])(0.0)
     np.testing.assert_allclose(second, curvature, rtol=0, atol=1e-5 * np.abs(curvature).max())
 
 
 def test_batches_are_what_each_one_is():
     many = np.stack([rows(weakest) for weakest in (0.5, 1e-3, 1e-5)])
-    together = jax.vmap(right_inverse, (0, None))(jnp.asarray(many), jnp.asarray(SIZES))
+    together = jax.jit(jax.vmap(right_inverse, (0, None)))(jnp.asarray(many), jnp.asarray(SIZES))
     for J, S in zip(many, together, strict=True):
         alone = right_inverse(jnp.asarray(J), jnp.asarray(SIZES))
         np.testing.assert_allclose(S, alone, rtol=0, atol=1e-9 * np.abs(alone).max())

@@ -120,7 +120,7 @@ def whitened(force, x1, dt=0.01, mass=2.0):
 def test_noise_of_a_step_is_that_of_the_stochastic_equation(force, A, G):
     A, G = np.array(A, float), np.array(G)
     cov = exact_covariance(A, G, 0.01)
-    J = np.asarray(jax.jacfwd(lambda x1: whitened(force, x1))(jnp.zeros(len(A))))
+    J = np.asarray(jax.jit(jax.jacfwd(lambda x1: whitened(force, x1)))(jnp.zeros(len(A))))
     # A least noise of 1e-8 in every direction; within a step a force that forgets counts as one that does not.
     np.testing.assert_allclose(J @ cov @ J.T, np.eye(len(A)), atol=0.01)
 
@@ -131,8 +131,8 @@ def test_power_is_the_kinetic_energy_fed_in(fourbar):
     model = EstimationModel(fourbar, (), (Disturbance(0.3),), *rest)
     q = fgmbs.assemble(fourbar)
     x = jnp.concatenate([q, jnp.zeros(fourbar.nv)])
-    _, _, W = model.process(x, jnp.asarray(0.0))
-    E = model.chart.tangent(fourbar, x, 0.0)[fourbar.n :, 1:]
+    W, E = jax.jit(lambda x: (model.process(x, jnp.asarray(0.0))[2], model.chart.tangent(fourbar, x, 0.0)))(x)
+    E = E[fourbar.n :, 1:]
     cov = E @ np.linalg.inv(W[1:, 1:].T @ W[1:, 1:]) @ E.T
     energy = 0.5 * np.trace(fourbar.mass_matrix(q) @ cov)
     assert energy == pytest.approx(0.3 * 1e-2, rel=1e-6)

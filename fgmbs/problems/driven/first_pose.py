@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from fgmbs.algebra.pseudo_inverse import rank_limit
 from fgmbs.arguments import finite_number
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError, AssemblyError
 from fgmbs.factors.base import Factor, Noise
@@ -221,7 +221,7 @@ def _freedom(mechanism, q, t, followed) -> int:
     return mechanism.nv - int(np.linalg.matrix_rank(J / np.where(norms > 0, norms, 1.0), rtol=rank_limit(J.dtype)))
 
 
-@program
+@program(**ONCE)
 def _rows(mechanism, q, t, followed):
     mechanism = prepared(mechanism)
     return mechanism.sized(Closure(followed).jacobian(mechanism, q, t))

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from fgmbs.compiled.one_kernel import one_kernel
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Known, Step, Stepper
@@ -166,7 +166,7 @@ def unmarched(q: Coordinates, dq: Velocities, status: Status, steps: int) -> Mar
     return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (steps, *np.shape(leaf))), one)
 
 
-@program
+@program(**ONCE)
 def _begin(mechanism, rule, outside: Outside, q, dq, t0, dt):
     """(first step, change of the accelerations): the state of `_advance`."""
     stepper = outside.stepper(prepared(mechanism), rule)

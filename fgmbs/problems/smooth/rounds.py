@@ -136,7 +136,7 @@ def _improved(
     )
 
 
-@program
+@program(**ONCE)
 def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
     """The survey of an estimate."""
     model, data = model_and_data(problem, at)
@@ -177,7 +177,7 @@ def seen_by(problem: SmoothingProblem, at: SmoothingState, since: int, *, enough
     return eqx.tree_at(where, at, (look, jnp.asarray(history)), is_leaf=lambda leaf: leaf is None)
 
 
-@program
+@program(**ONCE)
 def _ways(problem: SmoothingProblem, at: SmoothingState) -> tuple[list[Unknowns], Float[Array, " p"]]:
     model, data = model_and_data(problem, at)
     return ways(model.graph(at.x, data), at.x, at.look.system)
@@ -276,7 +276,7 @@ def _solve(problem: SmoothingProblem) -> Solution:
     return concluded(problem, at, surveyed(problem, at))
 
 
-@program
+@program(**ONCE)
 def concluded(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> Solution:
     """The solution, with everything that follows from it."""
     model, data = model_and_data(problem, at)
@@ -311,7 +311,7 @@ def lowered_rounds(
     yield concluded.ahead(problem, after, surveyed.like(problem, after))
 
 
-@program
+@program(**ONCE)
 def followed(problem: SmoothingProblem, first: Float[Array, " nx"], x: Unknowns, covariance: Array) -> Solution:
     """The solution of steps that were found in another way, with these covariances of their local coordinates."""
     at = at_first(problem, x, first, x.steps[-1])

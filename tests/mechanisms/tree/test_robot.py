@@ -89,10 +89,8 @@ def test_names_and_units(mixed):
     assert mixed.actuator_units == ("N m", "N", "N m")
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["double_pendulum/double_pendulum.urdf", pytest.param("anymal_b/anymal_b.urdf", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["double_pendulum/double_pendulum.urdf", "anymal_b/anymal_b.urdf"])
 def test_a_thrown_body_keeps_its_momentum_and_energy(robots, name):
     robot = fgmbs.load(robots / name, floating=True)
     robot = robot.with_parameters(

@@ -85,6 +85,7 @@ def test_limits_hold_in_another_simulation(design):
     np.testing.assert_allclose(design.q, motion.q, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_is_foretold_is_what_identify_says(design, monkeypatch):
     """Which begins at what is to be found, so that no shorter runs need to lead it there."""
     monkeypatch.setattr(prediction, "_PART", 10**6)

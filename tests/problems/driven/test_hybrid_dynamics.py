@@ -106,6 +106,7 @@ def test_forces_by_expression_and_as_command_are_the_same(configs):
     np.testing.assert_allclose(commanded.q, simulated.q, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_forces_found_reproduce_the_motion(configs):
     """Over one second: the motion is unstable, errors of the force grow thirtyfold in that time."""
     crank = load(configs / "mechanisms" / "fourbar_crank_angle.yaml")

@@ -74,6 +74,7 @@ def test_one_more_number_would_be_found_where_the_test_says(pendulum, recording,
     assert test.z == test.change / test.std
 
 
+@pytest.mark.slow
 def test_every_number_that_the_data_tell_is_tested(pendulum, tests):
     told = {"L", "rod.cog.y", "enc.bias", "enc.gain", "enc.delay", "acc.bias[0]", "acc.bias[1]", "acc.gain"}
     told |= {"acc.delay", "acc.misalignment", "acc.at[0]", "acc.at[1]", "gravity.x", "gravity.y"}

@@ -54,6 +54,7 @@ def test_a_fold_is_the_fit_of_the_others(data, fit):
     assert [one.source for one in fold.recordings] == [data[1][0].source, data[1][2].source]
 
 
+@pytest.mark.slow
 def test_folds_compile_nothing_and_forget_what_is_left_out(fit):
     fold = without(fit, (0,))
     assert compilations(lambda: without(fit, (2,))) == 0
@@ -63,6 +64,7 @@ def test_folds_compile_nothing_and_forget_what_is_left_out(fit):
         assert 1.05 < fold.std[name] / fit.std[name] < 3
 
 
+@pytest.mark.slow
 def test_one_recording_cannot_be_left_out(data):
     one = fitted(data, (0, 1, 2))
     alone = without(one, (0, 1))

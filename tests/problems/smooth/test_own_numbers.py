@@ -140,6 +140,7 @@ def test_derivatives_pass_through_the_solution(true, recordings):
     np.testing.assert_allclose(slopes, expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_systems_are_those_of_each_recording_alone(true, recordings):
     """Of a length that moves the constraints, too, and with what is shared."""
     own = {"L": Unknown(1.0, log=True, own=True), "m": Unknown(2.2), "relaxed": Unknown(0.85, own=True)}

@@ -38,9 +38,11 @@ def behind_lag(t, lag, hold):
 def test_lines_have_the_integrals_of_the_force(hold, lag):
     played = Played.of(SIGNAL, 16, pieces(T, DT), hold)
     cut, lag_ = lambda x: x, jnp.asarray(lag)
-    states = played.states(cut, lag_)
+    states = jax.jit(lambda: played.states(cut, lag_))()
+    line = jax.jit(lambda start: played.line(start, start + DT, cut, lag_, lambda k: states[k]))
+    at_once = jax.jit(lambda start: played.line(start, start + DT, cut))
     for start in STARTS:
-        c0, c1 = played.line(start, start + DT, cut, lag_, lambda k: states[k])
+        c0, c1 = line(start)
         breaks = [t for t in T if start < t < start + DT]
         ends = [start, *breaks, start + DT]
         total, moment = 0.0, 0.0
@@ -52,17 +54,18 @@ def test_lines_have_the_integrals_of_the_force(hold, lag):
         assert float(c0 + c1) / 2 * DT == pytest.approx(total, abs=1e-9)
         assert float(c0 / 6 + c1 / 3) * DT**2 == pytest.approx(moment, abs=1e-9)
         if lag == 0:
-            np.testing.assert_allclose(played.line(start, start + DT, cut), [c0, c1], atol=1e-12)
+            np.testing.assert_allclose(at_once(start), [c0, c1], atol=1e-12)
 
 
 @HOLDS
 def test_values_are_those_behind_the_lag(hold):
     played = Played.of(SIGNAL, 16, 4, hold)
     cut, lag = lambda x: x, jnp.asarray(0.1)
-    states = played.states(cut, lag)
+    states = jax.jit(lambda: played.states(cut, lag))()
+    value = jax.jit(lambda t: (played.value(t, cut), played.value(t, cut, lag, lambda k: states[k])))
     for t in STARTS:
-        assert float(played.value(t, cut)) == pytest.approx(signal_at(t, hold), rel=1e-12)
-        found = played.value(t, cut, lag, lambda k: states[k])
+        at_once, found = value(t)
+        assert float(at_once) == pytest.approx(signal_at(t, hold), rel=1e-12)
         assert float(found) == pytest.approx(behind_lag(t, 0.1, hold), abs=1e-9)
 
 
@@ -78,7 +81,7 @@ def test_derivatives_by_delay_and_lag(hold, lag):
         return jax.vmap(lambda t: played.line(t - delay, t - delay + DT, lambda x: x, lag, lambda k: states[k]))(STARTS)
 
     at, e = jnp.array([0.0123, lag]), 1e-6
-    forward, backward = jax.jacfwd(lines)(at), jax.jacrev(lines)(at)
+    forward, backward = jax.jit(lambda at: (jax.jacfwd(lines)(at), jax.jacrev(lines)(at)))(at)
     np.testing.assert_allclose(forward, backward, atol=1e-10)
     for k in range(2):
         step = np.eye(2)[k] * e
@@ -93,7 +96,7 @@ def test_a_lag_that_is_zero_has_derivatives():
         states = played.states(lambda x: x, lag)
         return jnp.mean(played.line(0.05, 0.15, lambda x: x, lag, lambda k: states[k]))
 
-    value, slope = jax.value_and_grad(mean)(0.0)
+    value, slope = jax.jit(jax.value_and_grad(mean))(0.0)
     assert float(value) == pytest.approx(0.5) and float(slope) == pytest.approx(-10.0)
 
 
