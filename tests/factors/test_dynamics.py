@@ -1,12 +1,13 @@
 """Dynamics factors against the linkage written by hand."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fgmbs.dynamics.forcing import Forcing
-from fgmbs.factors.dynamics import dynamics, dynamics_independent
+from fgmbs.factors import dynamics as factors
 from fgmbs.io.planar.load import load
 
 from .conftest import CONFIGS
@@ -16,6 +17,9 @@ NONE = Forcing((), (), jnp.zeros(0))
 MOTORS = Forcing(("motor", "motor_rocker"), (), jnp.ones(2))
 NO_FORCE = jnp.zeros(0)
 NO_COMMAND = jnp.zeros((2, 0))
+
+dynamics = eqx.filter_jit(factors.dynamics)
+dynamics_independent = eqx.filter_jit(factors.dynamics_independent)
 
 
 def test_residual_is_the_acceleration_missing(fourbar, by_hand, instant):

@@ -1,5 +1,6 @@
 """Friction and motors in descriptions of planar mechanisms: those of `Friction` and `Motor`, by the same numbers."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,13 +27,18 @@ def pendulum(*parts):
     )
 
 
+@eqx.filter_jit
+def forces(mechanism):
+    return mechanism.forces(Q, DQ, 0.0)
+
+
 Q, DQ = jnp.array([0.8, 0.6, np.arctan2(0.6, 0.8)]), jnp.array([0.3, -0.4, 0.5])
 
 
 @pytest.mark.parametrize("shape", ["tanh", "clip"])
 def test_friction_on_an_angle(shape):
     damper = planar.angular_damper("bearing", "theta", 0.1, **RUB, **WAVES, shape=shape)
-    change = pendulum(damper).forces(Q, DQ, 0.0) - pendulum().forces(Q, DQ, 0.0)
+    change = forces(pendulum(damper)) - forces(pendulum())
     expected = Friction(0.1, **RUB, **WAVES, shape=shape)(DQ[2], angle=Q[2])
     np.testing.assert_allclose(change, [0, 0, -expected], atol=1e-14)
 
@@ -43,7 +49,7 @@ def test_friction_between_points_acts_along_their_line():
         planar.damper("other", "A", "B", 0.2, coulomb=0.3, width=0.05),
         planar.damper("oil", "C", "B", 0.7),
     )
-    change = pendulum(*several).forces(Q, DQ, 0.0) - pendulum().forces(Q, DQ, 0.0)
+    change = forces(pendulum(*several)) - forces(pendulum())
     e, along = (Q[:2] - 1.0) / jnp.linalg.norm(Q[:2] - 1.0), Q[:2]
     force = -(Friction(0.1, **RUB)(e @ DQ[:2]) + 0.7 * e @ DQ[:2]) * e
     force -= Friction(0.2, 0.3, width=0.05)(along @ DQ[:2]) * along
@@ -57,7 +63,7 @@ def test_a_motor():
     np.testing.assert_allclose(rig.mass_matrix(Q) - pendulum().mass_matrix(Q), np.diag([0, 0, 0.05]), atol=1e-15)
     phi = 7 * 5.0 * float(Q[2])
     rotor = 0.02 * np.cos(phi) + 0.01 * np.sin(phi) + 0.003 * np.sin(2 * phi) - 0.01 * 5 * 0.5
-    change = rig.forces(Q, DQ, 0.0) - pendulum().forces(Q, DQ, 0.0)
+    change = forces(rig) - forces(pendulum())
     np.testing.assert_allclose(change, [0, 0, 5 * rotor], atol=1e-14)
     assert rig.actuator_units == ("SI",) and pendulum(planar.actuator("m", angle="theta")).actuator_units == ("N m",)
 
@@ -73,7 +79,7 @@ def test_two_motors_of_which_one_has_fewer_numbers():
     parts = planar.actuator("motor", angle="theta", gain=0.3, sines=[0.1]), planar.actuator("push", coordinate="x_B")
     rig = pendulum(*parts[::-1], planar.actuator("other", coordinate="y_B", gear=2.0))
     np.testing.assert_allclose(rig.actuation(Q, 0.0), [[1, 0, 0], [0, 0, 2], [0, 0.3, 0]])
-    change = rig.forces(Q, DQ, 0.0) - pendulum().forces(Q, DQ, 0.0)
+    change = forces(rig) - forces(pendulum())
     np.testing.assert_allclose(change, [0, 0, 0.1 * np.sin(Q[2])], atol=1e-14)
 
 

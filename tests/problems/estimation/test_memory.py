@@ -144,6 +144,7 @@ def test_white_forces_get_a_memory_where_the_data_ask_for_one(samples, asked):
     assert "disturbance.time_constant" in asked.report()
 
 
+@pytest.mark.slow
 def test_white_forces_stay_white():
     found = [estimated(recorded(seed, white=True), Disturbance()) for seed in range(5)]
     assert [white.inputs[0].time_constant for white in found] == [None] * 5

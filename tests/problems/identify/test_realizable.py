@@ -31,6 +31,7 @@ def fit(noisy):
     return fitted(rod(*FIRST), noisy, FREE)
 
 
+@pytest.mark.slow
 def test_noise_does_not_make_the_inertia_impossible(fit):
     found = fit.parameters
     assert found["rod.I0"] - 0.25 * found["rod.mass"] == pytest.approx(LEAST, abs=1e-9)
@@ -50,6 +51,7 @@ def test_at_the_limit_it_is_the_problem_of_one_number_less(fit, noisy):
     assert tied.at_limit == {}
 
 
+@pytest.mark.slow
 def test_bounds_of_the_named_numbers_hold_beside_it(noisy):
     found = fitted(rod(*FIRST), noisy, {"rod.mass": (0.1, 2.05), "rod.I0": (0.1, 5.0)})
     assert found.parameters["rod.mass"] <= 2.05 and found.parameters["rod.I0"] >= 0.25 * found.parameters["rod.mass"]
@@ -58,6 +60,7 @@ def test_bounds_of_the_named_numbers_hold_beside_it(noisy):
     assert found.parameters["rod.mass"] <= 0.55 / 0.25
 
 
+@pytest.mark.slow
 def test_with_little_noise_nothing_is_changed():
     found = fitted(rod(*FIRST), measured(rod(), 1e-4, seed=1), FREE)
     assert found.at_limit == {"rod.I0": False}
@@ -74,6 +77,7 @@ def test_where_inertia_is_known_the_mass_has_a_limit(noisy):
     assert found.parameters["rod.mass"] == pytest.approx((0.4 - 1e-4 * (0.4 - 0.25 * 1.5)) / 0.25, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_combination_that_no_reading_separates_is_named():
     """Of a pendulum that swings freely its angle tells one ratio of mass, inertia and centre of mass."""
     fit = fitted(rod(2.0, 0.8), measured(rod(2.0, 0.8), 1e-3, None, torque=0 * T), FREE)

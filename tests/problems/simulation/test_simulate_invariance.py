@@ -49,9 +49,8 @@ def positions(result):
 INDEPENDENT = {"coordinates": "independent", "independent": ("theta",)}
 
 
-@pytest.mark.parametrize(
-    "options", [{}, pytest.param(INDEPENDENT, marks=pytest.mark.slow)], ids=["dependent", "independent"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, INDEPENDENT], ids=["dependent", "independent"])
 def test_moved_and_turned_ground(drawn, short_run, options):
     turn = np.array([[np.cos(0.7), -np.sin(0.7)], [np.sin(0.7), np.cos(0.7)]])
     shift = np.array([2.0, -1.0])

@@ -70,6 +70,7 @@ def numbers(prediction, found):
     return dict(zip(prediction.model.free.number_names, np.asarray(found.theta), strict=True))
 
 
+@pytest.mark.slow
 def test_numbers_are_found_without_noise(several):
     _, found = several
     assert found.status == Status.converged and int(found.iterations) < 10
@@ -78,16 +79,19 @@ def test_numbers_are_found_without_noise(several):
     np.testing.assert_allclose(found.covariance @ found.information, np.eye(len(found.theta)), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_numbers_that_each_recording_has_of_its_own(several):
     names = "gravity.y", "enc.bias@0", "enc.bias@1"
     np.testing.assert_allclose([numbers(*several)[name] for name in names], [-9.81, *ZEROS], atol=1e-7)
 
 
+@pytest.mark.slow
 def test_how_late_a_command_acts_in_several_recordings(several):
     """Each hears its own command."""
     np.testing.assert_allclose(numbers(*several)["y_tip.delay"], LATE, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_bound_is_met_exactly(several):
     prediction, found = several
     place = prediction.model.free.number_names.index("gravity.y")
