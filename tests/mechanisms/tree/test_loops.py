@@ -58,7 +58,9 @@ def _acceleration(mechanism, q, dq):
     return fgmbs.acceleration(mechanism, q, dq, 0.0)
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize(
+    "name", ["five_bar", *(pytest.param(name, marks=pytest.mark.slow) for name in ("four_bar_crank_rocker", "bennett"))]
+)
 def test_accelerations_and_closure_forces(robots, name):
     robot = fgmbs.load(robots / "loops" / f"{name}.urdf")
     q = fgmbs.assemble(robot)

@@ -67,6 +67,7 @@ def test_gradient_of_the_information_is_that_of_differences():
         np.testing.assert_allclose(slope[k], difference, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_is_worth_twice_a_random_one_of_the_same_limits(design):
     assert design.worst < np.median(design.random_worst) / 2
     assert design.log_det > np.max(design.random_log_det)
@@ -74,6 +75,7 @@ def test_it_is_worth_twice_a_random_one_of_the_same_limits(design):
     assert design.std["viscous"] < design.std_before["viscous"]
 
 
+@pytest.mark.slow
 def test_limits_hold_in_another_simulation(design):
     assert design.held and not design.warnings()
     for signal in (design.recording, *design.random_recordings):
@@ -96,6 +98,7 @@ def test_what_is_foretold_is_what_identify_says(design, monkeypatch):
     assert design.intervals()["viscous"] == pytest.approx(1.96 * design.std["viscous"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_signal_is_the_series_and_the_table(design, tmp_path):
     signal, table = design.signals["motor"], design.recording["u"]
     np.testing.assert_allclose([float(signal(t)) for t in table.t[::7]], table.values[::7], atol=1e-12)
@@ -108,6 +111,7 @@ def test_the_signal_is_the_series_and_the_table(design, tmp_path):
         design.write(tmp_path / "signal.txt")
 
 
+@pytest.mark.slow
 def test_the_report_says_it(design):
     text = design.report()
     assert "worst standard deviation" in text and "of 10 random signals" in text

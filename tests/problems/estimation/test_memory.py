@@ -98,6 +98,7 @@ def asked(samples):
     return estimated(samples, Disturbance())
 
 
+@pytest.mark.slow
 def test_its_likelihood_is_that_of_a_kalman_filter(samples, asked):
     """Between steps the force is taken as a straight line and what leaves it, which is exact to (Δt/τ)²."""
     found = (float(asked.unknowns[name]) for name in ("disturbance.power", "disturbance.time_constant"))
@@ -131,6 +132,7 @@ def test_power_and_time_constant_are_most_likely(samples):
     np.testing.assert_allclose(std, np.sqrt(np.diag(np.linalg.inv(bend))), rtol=0.05)
 
 
+@pytest.mark.slow
 def test_white_forces_get_a_memory_where_the_data_ask_for_one(samples, asked):
     assert asked.inputs[0].time_constant is not None
     best = minimize_scalar(lambda log: -log_density_of_white(samples, np.exp(log)), (np.log(1e-3), np.log(1.0)))
