@@ -22,6 +22,8 @@ class Element:
     line: int
     children: list["Element"] = dataclasses.field(default_factory=list)
     text: str = ""
+    source: str = ""
+    """The file that it stands in."""
 
     def all(self, tag: str) -> list["Element"]:
         """Its children of a tag."""
@@ -60,7 +62,7 @@ def parse(text: str, source: str) -> Element:
     def start(tag: str, attributes: dict[str, str]) -> None:
         if len(open_) > DEEPEST:
             refuse(f"expected at most {DEEPEST} elements within each other; found more")
-        element = Element(tag, attributes, parser.CurrentLineNumber)
+        element = Element(tag, attributes, parser.CurrentLineNumber, source=source)
         open_[-1].children.append(element)
         open_.append(element)
 
@@ -84,7 +86,7 @@ def parse(text: str, source: str) -> Element:
 
 
 class Faults:
-    """The faults of a file, gathered so that all are reported at once, and its numbers."""
+    """The faults of a file and of those in it, gathered so that all are reported at once, and its numbers."""
 
     def __init__(self, source: str):
         self.source = source
@@ -92,8 +94,8 @@ class Faults:
 
     def add(self, element: Element | None, text: str) -> None:
         """Notes a fault at an element."""
-        at = "" if element is None else f":{element.line}: {element.called}"
-        self.lines.append(f"{self.source}{at}: {text}")
+        at = self.source if element is None else f"{element.source or self.source}:{element.line}: {element.called}"
+        self.lines.append(f"{at}: {text}")
 
     def refuse(self) -> None:
         """Raises:

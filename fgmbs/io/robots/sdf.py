@@ -1,12 +1,14 @@
-"""SDF files: one model, alone or in a world, with nested models, frames and loops (SDFormat 1.5 to 1.12)."""
+"""SDF files: one model, alone or in a world, with models in it, frames and loops (SDFormat 1.5 to 1.12)."""
 
 import math
 import os
+from pathlib import Path
 
 from fgmbs.errors import DescriptionError
 from fgmbs.io.located_yaml import read_text
 from fgmbs.io.robots.located_xml import Element, Faults, parse
 from fgmbs.io.robots.sdf_frames import Frames
+from fgmbs.io.robots.sdf_includes import Includes, Version
 from fgmbs.io.robots.sdf_links import read_link
 from fgmbs.mechanisms.tree.description import Frame, Joint, JointKind, Link, Mimic, RobotDescription, Vector
 from fgmbs.mechanisms.tree.placed import GROUND, PlacedJoint, describe, unit_axis
@@ -29,39 +31,37 @@ _UNLIMITED = 1e16
 
 def read_sdf(path: str | os.PathLike[str], *, model: str | None = None, floating: bool = False) -> RobotDescription:
     """The robot of an SDF file; see `parse_sdf`."""
-    return parse_sdf(read_text(path, "an SDF file"), str(path), model=model, floating=floating)
+    text = read_text(path, "an SDF file")
+    return parse_sdf(text, str(path), model=model, floating=floating, folder=Path(path).parent)
 
 
-def parse_sdf(text: str, source: str, *, model: str | None = None, floating: bool = False) -> RobotDescription:
+def parse_sdf(
+    text: str, source: str, *, model: str | None = None, floating: bool = False, folder: Path | None = None
+) -> RobotDescription:
     """The robot of an SDF text.
+
+    What it includes is looked for in places relative to its folder, as `model://…` beside it, beside its folder, and in
+    the folders that the environment variables SDF_PATH and GZ_SIM_RESOURCE_PATH name.
 
     Args:
         source: What to call the text in messages.
         model: Which model, where there are several.
         floating: Whether its root floats; a model that is tied to no world is held to the ground otherwise.
+        folder: Of the text; without one nothing can be included.
 
     Raises:
-        DescriptionError: All faults, each with line and element.
+        DescriptionError: All faults, each with file, line and element.
     """
     root = parse(text, source)
     faults = Faults(source)
-    if root.tag != "sdf":
-        faults.add(root, "expected <sdf>")
+    includes = Includes(faults)
+    if includes.version(root) is None:
         faults.refuse()
-    version = _version(root, faults)
+    includes.resolve(root, folder)
+    faults.refuse()
     world = root.first("world")
     element = _model(root, world, model, faults)
-    return _Reader(faults, version).read(element, world, floating)
-
-
-def _version(root: Element, faults: Faults) -> tuple[int, int]:
-    found = root.attributes.get("version", "")
-    parts = found.split(".")
-    if len(parts) == 2 and all(part.isdigit() for part in parts) and (1, 5) <= (int(parts[0]), int(parts[1])) < (2, 0):
-        return int(parts[0]), int(parts[1])
-    faults.add(root, f"expected a version from 1.5 to 1.12; found '{found}'")
-    faults.refuse()
-    raise AssertionError
+    return _Reader(faults, includes.versions).read(element, world, floating)
 
 
 def _model(root: Element, world: Element | None, wanted: str | None, faults: Faults) -> Element:
@@ -80,9 +80,9 @@ def _model(root: Element, world: Element | None, wanted: str | None, faults: Fau
 class _Reader:
     """What is gathered on a walk through a model and the models in it."""
 
-    def __init__(self, faults: Faults, version: tuple[int, int]):
+    def __init__(self, faults: Faults, versions: dict[str, Version]):
         self.faults = faults
-        self.version = version
+        self.versions = versions
         self.frames = Frames(faults)
         self.links: list[Link] = []
         self.joints: list[tuple[str, Element, str]] = []
@@ -139,12 +139,9 @@ class _Reader:
         if "placement_frame" in model.attributes:
             self.faults.add(model, "expected no placement_frame; it is not supported")
         for element in model.children:
-            match element.tag:
-                case "include":
-                    self.faults.add(element, "expected the model itself; found <include>, which is not followed")
-                case "link" | "joint" | "frame" | "model":
-                    name = self.faults.name(element)
-                    getattr(self, f"note_{element.tag}")(prefix + name, element, prefix)
+            if element.tag in ("link", "joint", "frame", "model"):
+                name = self.faults.name(element)
+                getattr(self, f"note_{element.tag}")(prefix + name, element, prefix)
 
     def note_link(self, name: str, element: Element, prefix: str) -> None:
         self.frames.place(name, element, f"{prefix}__model__", prefix)
@@ -266,7 +263,7 @@ class _Reader:
             return self.faults.number(element, 1.0, "screw_thread_pitch") / (2 * math.pi)
         found = element.first("thread_pitch")
         given = 1.0 if found is None else self.faults.number(element, 1.0, "thread_pitch")
-        if found is not None and self.version >= (1, 10):
+        if found is not None and self.versions[element.source] >= (1, 10):
             if given == 0.0:
                 self.faults.add(found, "expected a number other than 0 [rad/m]; found 0")
                 return 0.0

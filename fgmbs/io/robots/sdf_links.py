@@ -24,14 +24,14 @@ def read_link(name: str, element: Element, faults: Faults) -> tuple[Link, list[s
     inertial = element.first("inertial")
     if inertial is None:
         notes.append(f"link '{name}' has no <inertial>: the format's 1 kg and 1 kg m² about every axis are taken")
-        inertial = Element("inertial", {}, element.line)
+        inertial = Element("inertial", {}, element.line, source=element.source)
     if inertial.attributes.get("auto", "false") in ("true", "1"):
         faults.add(inertial, "expected mass and inertia as numbers; found auto='true'")
     if (element.first("gravity") or Element("", {}, 0)).text.strip() in ("false", "0"):
         notes.append(f"link '{name}': gravity acts on it, although the file switches it off")
     given = inertial.first("pose")
     pose = Pose() if given is None else read_pose(given, faults)
-    inertia = inertial.first("inertia") or Element("inertia", {}, element.line)
+    inertia = inertial.first("inertia") or Element("inertia", {}, element.line, source=element.source)
     xx, yy, zz = (faults.number(inertia, 1.0, tag) for tag in ("ixx", "iyy", "izz"))
     xy, xz, yz = (faults.number(inertia, 0.0, tag) for tag in ("ixy", "ixz", "iyz"))
     about_center = turned_inertia(pose, ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))

@@ -198,7 +198,7 @@ def test_missing_meshes_are_no_error():
         (joint_text(axis="<axis><xyz>0 0 0</xyz></axis>"), "<xyz>: expected a direction; found '0 0 0'"),
         (joint_text().replace(">arm<", ">leg<"), "expected the name of a link, joint, frame or model; found 'leg'"),
         (joint_text('<pose relative_to="k">0 0 0 0 0 0</pose>'), "found 'k'"),
-        ("<include><uri>model://x</uri></include>", "expected the model itself; found <include>"),
+        ("<include><uri>model://x</uri></include>", "expected the model itself; found <include> of 'model://x'"),
         ('<link name="arm"/>', "<link name='arm'>: expected a name of its own; there are two"),
         ('<frame name="f"><pose relative_to="f">0 0 0 0 0 0</pose></frame>', "found a cycle: f → f"),
     ],
