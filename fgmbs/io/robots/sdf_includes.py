@@ -1,5 +1,6 @@
 """Models of other files, in the places where an SDF file includes them."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -108,17 +109,15 @@ class Includes:
             )
         elif said.startswith(("http://", "https://")):
             self.faults.add(
-                include, f"expected a model on this machine; found '{said}'; load it down, and say where it is"
+                include, f"expected a model on this machine; found '{said}'; download it, and say where it lies"
             )
-        elif "\0" in said:
-            self.faults.add(include, "expected the place of a model; found a character that no place has")
         else:
-            places = list(dict.fromkeys(place.resolve() for place in _places(said, folder)))
+            places = list(dict.fromkeys(map(os.path.realpath, _places(said, folder))))
             for place in places:
-                file = _main_file(place)
-                if file is not None:
-                    return file
-            looked = ", ".join(map(str, places))
+                with contextlib.suppress(OSError):  # a name that is too long
+                    if (file := _main_file(Path(place))) is not None:
+                        return file
+            looked = ", ".join(places)
             self.faults.add(include, f"expected a model at '{said}'; found none, looked for at {looked}")
         return None
 
@@ -139,7 +138,7 @@ def _main_file(place: Path) -> Path | None:
     if config.is_file():
         files = parse(read_text(config, "a model.config"), str(config)).all("sdf")
         newest = max(files, key=_said_version, default=None)
-        if newest is not None and "\0" not in newest.text and (place / newest.text.strip()).is_file():
+        if newest is not None and (place / newest.text.strip()).is_file():
             return place / newest.text.strip()
     model = place / "model.sdf"
     return model if model.is_file() else None

@@ -124,6 +124,7 @@ def test_a_fault_is_told_with_the_file_that_it_is_in(hand):
             "expected a model on this machine; found 'https://fuel.gazebosim.org/x'",
         ),
         ("<uri>model://gone</uri>", "expected a model at 'model://gone'; found none, looked for at "),
+        (f"<uri>{'x' * 5000}</uri>", "expected a model at 'xxx"),
         ("<uri>model://whole</uri>", "expected a model without itself in it; found "),
         ("<uri>model://pair</uri>", "expected one <model> in a file that is included; found 2"),
         ("<uri>model://old</uri>", "expected a version from 1.5 to 1.12; found '1.3'"),
