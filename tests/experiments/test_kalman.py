@@ -202,6 +202,7 @@ def test_random_forces_feed_their_power(fourbar):
     assert abs(np.sum(steps[:, 1:] * steps[:, :-1])) < 2.6 * np.sqrt(count)
 
 
+@pytest.mark.slow
 def test_starts_are_drawn_with_the_given_deviations(moved):
     start = np.stack([moved.q[:, 0, 4], moved.dq[:, 0, 4]], axis=-1)
     low, high = chi2.ppf([0.005, 0.995], SEEDS)

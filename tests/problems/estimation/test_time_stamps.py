@@ -107,6 +107,7 @@ def test_irregular_stamps_are_found_to_be_noise(pendulum, motion):
     assert np.max(np.abs(apart - 2 * np.pi * np.round(apart / (2 * np.pi)))) < 1e-3
 
 
+@pytest.mark.slow
 def test_regular_stamps_have_no_noise(pendulum, motion):
     recording = fgmbs.readings(pendulum, motion, [encoder()], seed=1)
     problem = fgmbs.prepare_smooth(pendulum, recording, [encoder()])

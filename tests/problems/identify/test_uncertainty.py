@@ -93,6 +93,7 @@ def test_profile_of_a_linear_problem_is_normal():
     assert found.profile("push.gain", [2.9, 3.1]).values[[0, -1]] == pytest.approx([2.9, 3.1])
 
 
+@pytest.mark.slow
 def test_profile_of_friction_near_zero_is_lopsided():
     found = fitted(measured(damped(0.8, 0.0), SIGMA, seed=4), SIGMA)
     profile = found.profile("bearing.damping")

@@ -42,6 +42,7 @@ def foretold(pendulum, swung, sensors):
     return free_run(pendulum, swung[1], sensors, start={}, start_velocities={"y_tip": 1.2 * TRUE_SPEED}, dt=DT)
 
 
+@pytest.mark.slow
 def test_first_state_is_found_and_the_run_foretells_everything(foretold, swung):
     motion, _ = swung
     assert foretold.status == Status.converged
@@ -54,6 +55,7 @@ def test_first_state_is_found_and_the_run_foretells_everything(foretold, swung):
     assert foretold.fit["enc"] > 99.99 and foretold.fit["gyro"] > 99.99
 
 
+@pytest.mark.slow
 def test_what_is_foretold_lies_at_the_samples(foretold, swung):
     _, recording = swung
     gyro = foretold["gyro"]

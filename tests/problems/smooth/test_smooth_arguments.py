@@ -123,6 +123,7 @@ def test_nothing_observable(fourbar):
     assert "nothing is observable: what 'camera' read" in message(call)
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_converge_returns_its_best_state(swing):
     """Angles that no motion of this mechanism makes."""
     recorded = fgmbs.Recording.of(T, {"enc": np.random.default_rng(2).uniform(-3, 3, len(T))})
