@@ -276,6 +276,8 @@ def _while(operands, size, **params):
     conditions, consts = operands[: params["cond_nconsts"]], operands[params["cond_nconsts"] : start]
     going_flag, flags = _while_flags([value.many for value in operands], **params)
     avals = program.out_avals
+    # A loop that is a batch already asks for every member of it; their axes are the first of everything it carries.
+    own = condition.out_avals[0].ndim
 
     def asked(carry):
         return _run(condition, [*conditions, *_values(carry, flags)], size)[0].array
@@ -283,13 +285,18 @@ def _while(operands, size, **params):
     def body(state):
         going, carry = state
         new = _as_flagged(_run(program, [*consts, *_values(carry, flags)], size), flags, avals, size)
-        if going_flag:
-            new = [jnp.where(going, x, old) for x, old in zip(new, carry, strict=True)]
+        if going_flag or own:
+            new = [jnp.where(_between(going, own, x.ndim), x, old) for x, old in zip(new, carry, strict=True)]
         return asked(new) & going, new
 
     carry = _as_flagged(operands[start:], flags, avals, size)
     _, carry = jax.lax.while_loop(lambda state: jnp.any(state[0]), body, (asked(carry), carry))
     return _values(carry, flags)
+
+
+def _between(going, own, ndim):
+    """With axes of length one behind its first ones, for an array of so many axes."""
+    return going.reshape(*going.shape[:own], *(1,) * (ndim - going.ndim), *going.shape[own:])
 
 
 def _cond(operands, size, *, branches, **params):

@@ -63,7 +63,17 @@ BRANCHES = {
     "moments": (lambda x: (jnp.cumsum(x), jnp.flip(x), jnp.max(x), jnp.any(x > 0), jnp.pad(x, 1), jnp.tile(x, 2))),
     "a loop of steps": (lambda x: jax.lax.scan(lambda c, k: (c + k * x, c[0]), jnp.zeros(7), jnp.arange(4.0))),
     "loops of different length": lambda x: jax.lax.while_loop(lambda y: jnp.sum(y) < 40, lambda y: y + x**2, x),
+    "a batch of loops": lambda x: jax.vmap(lambda s: grown(s, x))(jnp.array([1.0, 3.0, 0.2])),
+    "a batch of loops alike": lambda x: jax.vmap(lambda n: times(n, x))(jnp.array([4, 0, 2])),
 }
+
+
+def grown(share, x):
+    return jax.lax.while_loop(lambda y: jnp.sum(y) < 40, lambda y: y + share * x**2, x)
+
+
+def times(count, x):
+    return jax.lax.while_loop(lambda c: c[0] < count, lambda c: (c[0] + 1, 1.1 * c[1] + x), (0, x))
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *BRANCHES])
