@@ -295,7 +295,7 @@ def _while(operands, size, **params):
 
 
 def _between(going, own, ndim):
-    """With axes of length one behind its first ones, for an array of so many axes."""
+    """A condition for an array of so many axes: its own axes first, the members last, of length one between them."""
     return going.reshape(*going.shape[:own], *(1,) * (ndim - going.ndim), *going.shape[own:])
 
 

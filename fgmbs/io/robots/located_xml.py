@@ -86,7 +86,7 @@ def parse(text: str, source: str) -> Element:
 
 
 class Faults:
-    """The faults of a file and of those in it, gathered so that all are reported at once, and its numbers."""
+    """The faults of a file and of what it includes, gathered so that all are reported at once, and its numbers."""
 
     def __init__(self, source: str):
         self.source = source

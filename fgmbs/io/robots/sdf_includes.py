@@ -33,15 +33,13 @@ class Includes:
         if root.tag != "sdf":
             self.faults.add(root, "expected <sdf>")
             return None
-        found = root.attributes.get("version", "")
-        parts = found.split(".")
-        if len(parts) == 2 and all(part.isdecimal() and len(part) < 5 for part in parts):
-            version = int(parts[0]), int(parts[1])
-            if (1, 5) <= version < (2, 0):
-                self.versions[root.source] = version
-                return version
-        self.faults.add(root, f"expected a version from 1.5 to 1.12; found '{found}'")
-        return None
+        version = _version(root)
+        if version is None or not (1, 5) <= version < (2, 0):
+            found = root.attributes.get("version", "")
+            self.faults.add(root, f"expected a version from 1.5 to 1.12; found '{found}'")
+            return None
+        self.versions[root.source] = version
+        return version
 
     def resolve(self, element: Element, folder: Path | None, within: tuple[Path, ...] = (), depth: int = 0) -> None:
         """Puts models in the places of all <include> in an element.
@@ -137,16 +135,19 @@ def _main_file(place: Path) -> Path | None:
     config = place / "model.config"
     if config.is_file():
         files = parse(read_text(config, "a model.config"), str(config)).all("sdf")
-        newest = max(files, key=_said_version, default=None)
+        newest = max(files, key=lambda file: _version(file) or (0, 0), default=None)
         if newest is not None and (place / newest.text.strip()).is_file():
             return place / newest.text.strip()
     model = place / "model.sdf"
     return model if model.is_file() else None
 
 
-def _said_version(file: Element) -> list[int]:
-    """That of a file which a model.config names."""
-    return [int(part) for part in file.attributes.get("version", "").split(".") if part.isdecimal() and len(part) < 5]
+def _version(element: Element) -> Version | None:
+    """What an element says as its version; None if that is none."""
+    parts = element.attributes.get("version", "").split(".")
+    if len(parts) != 2 or not all(part.isdecimal() and len(part) < 5 for part in parts):
+        return None
+    return int(parts[0]), int(parts[1])
 
 
 def _find_meshes(element: Element, folder: Path) -> None:

@@ -11,6 +11,8 @@ from fgmbs.errors import ArgumentError
 from fgmbs.inputs import Command, Disturbance
 from fgmbs.problems.identify.cross_validation import without
 
+pytestmark = pytest.mark.slow
+
 INPUTS = Command("motor", "u", hold="linear"), Disturbance(1e-7)
 STARTS = [{"theta": -0.8 - 0.1 * k} for k in range(4)]
 FREE = ["rod.I0", "bearing.damping"]
@@ -43,7 +45,6 @@ def fit(data):
     return fitted(data, (0, 1, 2))
 
 
-@pytest.mark.slow
 def test_a_fold_is_the_fit_of_the_others(data, fit):
     """Found by the programs of all, beside two recordings that are fitted for themselves."""
     fold, alone = without(fit, (1,)), fitted(data, (0, 2))
@@ -54,7 +55,6 @@ def test_a_fold_is_the_fit_of_the_others(data, fit):
     assert [one.source for one in fold.recordings] == [data[1][0].source, data[1][2].source]
 
 
-@pytest.mark.slow
 def test_folds_compile_nothing_and_forget_what_is_left_out(fit):
     fold = without(fit, (0,))
     assert compilations(lambda: without(fit, (2,))) == 0
@@ -64,7 +64,6 @@ def test_folds_compile_nothing_and_forget_what_is_left_out(fit):
         assert 1.05 < fold.std[name] / fit.std[name] < 3
 
 
-@pytest.mark.slow
 def test_one_recording_cannot_be_left_out(data):
     one = fitted(data, (0, 1, 2))
     alone = without(one, (0, 1))
@@ -78,7 +77,6 @@ def test_one_recording_cannot_be_left_out(data):
         fgmbs.compare_models({"one": one, "other": one}, data[1][0])
 
 
-@pytest.mark.slow
 def test_dry_friction_is_preferred_where_there_is_some(data, fit):
     dry = damped(damping=0.1, coulomb=0.05, width=0.02)
     other = fitted(data, (0, 1, 2), dry, [*FREE, "bearing.coulomb"])
@@ -95,7 +93,6 @@ def test_dry_friction_is_preferred_where_there_is_some(data, fit):
     assert "Free runs of what was found from the other recordings" in validation.report()
 
 
-@pytest.mark.slow
 def test_folds_of_free_runs(data, fit):
     found = fitted(data, (0, 1, 2), method="prediction")
     fold, alone = without(found, (1,)), fitted(data, (0, 2), method="prediction")
