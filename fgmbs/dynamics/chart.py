@@ -15,11 +15,11 @@ _MASSLESS_PREFERENCE = 10.0
 _TIE = 1e-6
 """How much better than an earlier coordinate a later one must be, for each place between them: of a symmetric mechanism
 rounding would choose, in one program so and in another so."""
-_CORRECTIONS = 3
-"""Corrections of a moved position before the last one, of whose Jacobian none needs to know."""
+_PLACES, _CORRECTIONS = 2, 3
+"""Places whose Jacobians a moved position is corrected by, and corrections by each."""
 _VELOCITY_CORRECTIONS = 2
 _CLOSED = 1e-3
-"""Last correction of a position that closes, relative to the coordinates; the next move squares it."""
+"""Correction of a position, by the Jacobian there, that still closes, relative to the coordinates; others follow."""
 
 
 class MotionChart(eqx.Module):
@@ -46,6 +46,8 @@ class MotionChart(eqx.Module):
         """B at q."""
         if self.dof == mechanism.nv:
             return jnp.eye(mechanism.nv, dtype=q.dtype)
+        if self.independent is not None:
+            return self._selection(mechanism, q, None)
         return self._selection(mechanism, q, self._projector(mechanism, q, t)[0])
 
     def tangent(
@@ -74,13 +76,17 @@ class MotionChart(eqx.Module):
 
     def _tangent(self, mechanism, x, t, B):
         """(∂x/∂δ, S or None where there are no constraints)."""
-        q, dq, u = _split(mechanism, x)
-        free = jnp.eye(u.shape[0], dtype=x.dtype)
-        E = None if mechanism.is_vector_space else mechanism.coordinate_rates(q)
         if self.dof == mechanism.nv:
-            E = jnp.eye(mechanism.n, dtype=x.dtype) if E is None else E
-            return jax.scipy.linalg.block_diag(E, jnp.eye(mechanism.nv, dtype=x.dtype), free), None
-        _, R, S = self._maps(mechanism, q, t, B)
+            q, _, u = _split(mechanism, x)
+            E = jnp.eye(mechanism.n, dtype=x.dtype) if mechanism.is_vector_space else mechanism.coordinate_rates(q)
+            free = jnp.eye(mechanism.nv + u.shape[0], dtype=x.dtype)
+            return jax.scipy.linalg.block_diag(E, free), None
+        R, S = self._maps(mechanism, x[: mechanism.n], t, B)
+        return self._along(mechanism, x, t, R, S), S
+
+    def _along(self, mechanism, x, t, R, S):
+        """∂x/∂δ, of the maps at x."""
+        q, dq, u = _split(mechanism, x)
         # Φ_q q̇ + Φ_t stays zero while q moves along R: B q̇ does not change, the rest of q̇ makes up for it.
         zero = jnp.zeros(mechanism.nv, x.dtype)
 
@@ -88,9 +94,9 @@ class MotionChart(eqx.Module):
             return jax.jvp(lambda v: self.closure.rate(mechanism, mechanism.retract(q, v), dq, t), (zero,), (r,))[1]
 
         bend = jax.vmap(bend_along, 1, 1)(R)
-        moved = R if E is None else E @ R
+        moved = R if mechanism.is_vector_space else mechanism.coordinate_rates(q) @ R
         motion = jnp.block([[moved, jnp.zeros_like(moved)], [-S @ bend, R]])
-        return jax.scipy.linalg.block_diag(motion, free), S
+        return jax.scipy.linalg.block_diag(motion, jnp.eye(u.shape[0], dtype=x.dtype))
 
     def _drift(self, mechanism, x, t, slopes, S):
         """∂x/∂θ at constant δ."""
@@ -131,22 +137,55 @@ class MotionChart(eqx.Module):
             t: Its time [s].
             B: The selection of independent velocities; by default that at x.
         """
+        return self._moved(mechanism, x, delta, t, B)[0]
+
+    def moved_with_tangent(
+        self,
+        mechanism: AbstractMechanism,
+        x: Float[Array, " nx"],
+        delta: Float[Array, " local"],
+        t: Scalar,
+        B: Float[Array, "dof nv"],
+    ) -> tuple[Float[Array, " nx"], Float[Array, "nx local"]]:
+        """(`move`, its `tangent` there) for one selection B."""
+        if self.dof == mechanism.nv:
+            moved = self.move(mechanism, x, delta, t, B)
+            return moved, self._tangent(mechanism, moved, t, B)[0]
+        moved, R, S = self._moved(mechanism, x, delta, t, B, again=1)
+        return moved, self._along(mechanism, moved, t, R, S)
+
+    def _moved(self, mechanism, x, delta, t, B, again=0):
+        """(x ⊞ δ, its maps R and S), these `again` once more after the position is closed."""
         q, dq, u = _split(mechanism, x)
         dz, ddz, du = delta[: self.dof], delta[self.dof : 2 * self.dof], delta[2 * self.dof :]
         if self.dof == mechanism.nv:
-            return jnp.concatenate([mechanism.retract(q, dz), dq + ddz, u + du])
-        B, R, back = self._maps(mechanism, q, t, B)
-        moved = mechanism.retract(q, R @ dz)
-        for _ in range(_CORRECTIONS):
-            moved = mechanism.retract(moved, -back @ self.closure.rows(mechanism, moved, t))
-        _, R, back = self._maps(mechanism, moved, t, B)
-        last = back @ self.closure.rows(mechanism, moved, t)
-        closed = jnp.max(jnp.abs(mechanism.relative(last)), initial=0.0) <= _CLOSED * mechanism.extent(q)
-        moved = jnp.where(closed, mechanism.retract(moved, -last), jnp.nan)
-        dq = R @ (B @ dq + ddz)
-        for _ in range(_VELOCITY_CORRECTIONS):
-            dq = dq - back @ self.closure.rate(mechanism, moved, dq, t)
-        return jnp.concatenate([moved, dq, u + du])
+            return jnp.concatenate([mechanism.retract(q, dz), dq + ddz, u + du]), None, None
+
+        def closer(k, at):
+            moved, largest, chosen, *_ = at
+            P, S = self._projector(mechanism, moved, t)
+            if B is None:
+                chosen = jnp.where(k == 0, self._selection(mechanism, moved, P), chosen)
+            R, back = _aligned(P, S, chosen)
+            moved = mechanism.retract(moved, jnp.where(k == 0, R @ dz, 0.0))
+
+            def correct(_, at):
+                moved, largest = at
+                change = back @ self.closure.rows(mechanism, moved, t)
+                size = jnp.max(jnp.abs(mechanism.relative(change)), initial=0.0)
+                return mechanism.retract(moved, -change), jnp.maximum(largest, size)
+
+            moved, size = jax.lax.fori_loop(0, _CORRECTIONS, correct, (moved, jnp.zeros((), x.dtype)))
+            return moved, jnp.where(k < _PLACES, size, largest), chosen, R, back
+
+        nv, m = mechanism.nv, mechanism.m + len(self.closure.followed)
+        zeros = lambda *shape: jnp.zeros(shape, x.dtype)
+        blank = q, zeros(), zeros(self.dof, nv) if B is None else B, zeros(nv, self.dof), zeros(nv, m)
+        moved, largest, B, R, back = jax.lax.fori_loop(0, _PLACES + again, closer, blank)
+        moved = jnp.where(largest <= _CLOSED * mechanism.extent(q), moved, jnp.nan)
+        correct = lambda _, dq: dq - back @ self.closure.rate(mechanism, moved, dq, t)
+        dq = jax.lax.fori_loop(0, _VELOCITY_CORRECTIONS, correct, R @ (B @ dq + ddz))
+        return jnp.concatenate([moved, dq, u + du]), R, back
 
     def coordinates(
         self, mechanism: AbstractMechanism, x: Float[Array, " nx"], t: Scalar
@@ -166,9 +205,20 @@ class MotionChart(eqx.Module):
 
         P is the inverse of the mass matrix along the constraints: G = Bᵀ L⁻ᵀ with L Lᵀ = B P Bᵀ.
         """
-        P = kkt_inverse(mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t), mechanism.local_sizes).P
-        B = self.selection(mechanism, q, t)
+        P, B = self.mobility(mechanism, q, t)
         return _metric_forces(P, B), B, P
+
+    def mobility(
+        self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar
+    ) -> tuple[Float[Array, "nv nv"], Float[Array, "dof nv"]]:
+        """(P, B): P is the inverse of the mass matrix along the constraints, B the selection at q."""
+        M, Phi_q = mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t)
+        if self.dof == mechanism.nv or self.independent is not None or self.closure.followed:
+            return kkt_inverse(M, Phi_q, mechanism.local_sizes).P, self.selection(mechanism, q, t)
+        # In both metrics at once.
+        metrics = jnp.stack([M, metric(mechanism, M.dtype)])
+        P, projector = jax.vmap(lambda M: kkt_inverse(M, Phi_q, mechanism.local_sizes).P)(metrics)
+        return P, self._selection(mechanism, q, projector)
 
     def turned_metric(
         self, mechanism: AbstractMechanism, start: tuple[Coordinates, Scalar], end: tuple[Coordinates, Scalar]
@@ -181,11 +231,9 @@ class MotionChart(eqx.Module):
         return G.T @ P @ _metric_forces(P, self.selection(mechanism, *start))
 
     def _maps(self, mechanism, q, t, B=None):
-        """(B, R, S): R moves along the constraints, B R = 1, J R = 0; S leads back to them, B S = 0, J S = 1."""
+        """(R, S): R moves along the constraints, B R = 1, J R = 0; S leads back to them, B S = 0, J S = 1."""
         P, S = self._projector(mechanism, q, t)
-        B = self._selection(mechanism, q, P) if B is None else B
-        R = P @ B.T @ spd_inverse(B @ P @ B.T)
-        return B, R, S - R @ (B @ S)
+        return _aligned(P, S, self._selection(mechanism, q, P) if B is None else B)
 
     def _projector(self, mechanism, q, t):
         """(P, S): the projector on the null space of the Jacobian J of the closure, and the pseudo-inverse of J."""
@@ -198,6 +246,12 @@ class MotionChart(eqx.Module):
             return jnp.eye(mechanism.nv, dtype=q.dtype)[jnp.asarray(self.independent)]
         P = mechanism.relative(mechanism.relative(jax.lax.stop_gradient(P)).T)
         return best_selection(mechanism, q, P, self.dof)
+
+
+def _aligned(P, S, B):
+    """(R, S) of a selection B, of the projector and the pseudo-inverse of J."""
+    R = P @ B.T @ spd_inverse(B @ P @ B.T)
+    return R, S - R @ (B @ S)
 
 
 def _metric_forces(P: Float[Array, "nv nv"], B: Float[Array, "dof nv"]) -> Float[Array, "nv dof"]:

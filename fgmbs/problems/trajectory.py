@@ -154,10 +154,8 @@ class Trajectory(eqx.Module):
         T = B P M: first the projection onto the directions in which the mechanism can move, in the metric of its mass
         matrix, in which a step of a simulation is projected too.
         """
-        M = self.mechanism.mass_matrix(q)
-        P = kkt_inverse(M, self.mechanism.constraint_jacobian(q, t), self.mechanism.local_sizes).P
-        B = self.selection(q, t)
-        return B @ (P @ M), P, B
+        P, B = self.chart.mobility(self.mechanism, q, t)
+        return B @ (P @ self.mechanism.mass_matrix(q)), P, B
 
     def state(
         self, q: Coordinates, dq: Velocities, t: Scalar, u: Float[Array, " nu"], c: Float[Array, " nc"]

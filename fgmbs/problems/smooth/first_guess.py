@@ -171,8 +171,7 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
         ]
 
     def look(s) -> _Look:
-        x = model.chart.move(mechanism, y, s[k + p :], t, B)
-        E = model.chart.tangent(mechanism, x, t, B=B)
+        x, E = model.chart.moved_with_tangent(mechanism, y, s[k + p :], t, B)
 
         def twice(change):
             residuals = read(s, x, E, change)
