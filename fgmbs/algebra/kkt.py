@@ -204,14 +204,18 @@ def product(A: Float[Array, "rows k"], B: Float[Array, "k columns"]) -> Float[Ar
     """A B, small ones as a sum of outer products."""
     if not 0 < A.shape[1] <= _WRITTEN_OUT:
         return A @ B
-    return sum(A[:, k, None] * B[k] for k in range(A.shape[1]))
+    rows, k, columns = *A.shape, B.shape[1]
+    A, B = (jax.lax.broadcast_in_dim(x, (rows, k, columns), places) for x, places in ((A, (0, 1)), (B, (1, 2))))
+    first, *others = jax.lax.split(A * B, [1] * k, axis=1)
+    return jax.lax.squeeze(sum(others, first), (1,))
 
 
 def applied(A: Float[Array, "rows k"], x: Float[Array, " k"]) -> Float[Array, " rows"]:
     """A x, short ones as a sum of columns: in a batch a call of the matrix library costs more than its arithmetic."""
     if not 0 < A.shape[1] <= _WRITTEN_OUT:
         return A @ x
-    return sum(A[:, k] * x[k] for k in range(A.shape[1]))
+    first, *others = jax.lax.split(A * jax.lax.broadcast_in_dim(x, A.shape, (1,)), [1] * x.size, axis=1)
+    return jax.lax.squeeze(sum(others, first), (1,))
 
 
 def whitener(cov: Float[Array, "n n"]) -> Float[Array, "n n"]:

@@ -160,6 +160,11 @@ class _Search(NamedTuple):
     rounding: Array
     """Whether the last correction is no more than rounding of positions."""
     k: Array
+    """Corrections so far …"""
+    most: Array
+    """… and at most."""
+    newton: Array
+    """Whether they are those of Newton's method."""
 
 
 @eqx.filter_custom_jvp
@@ -179,16 +184,13 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
         moved_by = norm(r_q) + dt * norm(r_dq)
         error = moved_by / jnp.where(scale > 0, scale, 1.0)
         least = _ROUNDING * jnp.finfo(p.q.dtype).eps * jnp.sqrt(inertia) * jnp.max(jnp.abs(p.q))
-        return _Search(moved, error, search.error, moved_by <= least, search.k + 1)
+        return search._replace(state=moved, error=error, last=search.error, rounding=moved_by <= least, k=search.k + 1)
 
-    def iterate(search: _Search) -> _Search:
-        p = _evaluated(stepper, *search.state, t, known)
+    def iterate(search: _Search, p: _Point) -> _Search:
         r_q, r_dq = _along(p.J, p.S, _residual(stepper, start, State(p.q, p.dq), p.ddq, t, dt, known))
         return correct(search, p, r_q + stepper.rule.velocity_share * dt * r_dq, r_dq)
 
-    def newton(search: _Search) -> _Search:
-        p = _evaluated(stepper, *search.state, t, known)
-
+    def newton(search: _Search, p: _Point) -> _Search:
         def missed_twice(y):
             missed = _missed(stepper, start, p, y, t, dt, known, p.J, p.S)
             return missed, missed
@@ -202,20 +204,36 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
     def going(search: _Search):
         return ~((_left(search) <= _TOLERANCE) | (search.rounding & slow(search)))
 
-    def contracting(search: _Search):
-        return going(search) & ~slow(search) & (search.k < _FIXED_POINT_LIMIT)
+    def look(at):
+        search, *_ = at
+        p = _evaluated(stepper, *search.state, t, known)
+        more = going(search) & (search.k < search.most)
+        after = _if(more & ~search.newton, iterate, search, p)
+        after = _if(more & search.newton, newton, after, p)
+        # Newton's method begins anew: slow iterations may have gone anywhere.
+        fails = ~search.newton & going(after) & (slow(after) | (after.k >= after.most))
+        anew = after._replace(state=guess, most=after.k + _NEWTON_LIMIT, newton=jnp.asarray(True))
+        after = jax.tree.map(lambda new, old: jnp.where(fails, new, old), anew, after)
+        return after, Step(p.q, p.dq, p.ddq), more
 
-    infinite = jnp.asarray(jnp.inf, start.q.dtype)
-    first = _Search(guess, infinite, infinite, jnp.asarray(False), jnp.asarray(0))
-    search = jax.lax.while_loop(contracting, iterate, first)
-    # Newton's method begins anew: slow iterations may have gone anywhere.
-    limit, left = search.k + _NEWTON_LIMIT, going(search)
-    state = jax.tree.map(lambda old, new: jnp.where(left, old, new), guess, search.state)
-    search = jax.lax.while_loop(lambda s: going(s) & (s.k < limit), newton, search._replace(state=state))
-    p = _evaluated(stepper, *search.state, t, known)
+    # The only look of the program, of which compiling takes long; the last one finds nothing to correct.
+    infinite, no = jnp.asarray(jnp.inf, start.q.dtype), jnp.asarray(False)
+    first = _Search(guess, infinite, infinite, no, jnp.asarray(0), jnp.asarray(_FIXED_POINT_LIMIT), no)
+    search, p, _ = jax.lax.while_loop(lambda at: at[-1], look, (first, start, ~no))
     status = Status.where(going(search), Status.iteration_limit, Status.converged)
     status = Status.where(jnp.all(jnp.isfinite(p.ddq)), status, Status.non_finite)
-    return Step(p.q, p.dq, p.ddq), Ended(search.k, status)
+    return p, Ended(search.k, status)
+
+
+def _if(holds, correct, search: _Search, p: _Point) -> _Search:
+    """correct(search, p) where that holds; of many at once it is computed only if it holds of one."""
+
+    def once(state):
+        # XLA would compute what only depends on the point before the loop, whether there is a pass or not.
+        search, point = jax.lax.optimization_barrier((state[1], p))
+        return jnp.asarray(False), correct(search, point)
+
+    return jax.lax.while_loop(lambda state: state[0], once, (holds, search))[1]
 
 
 def _left(search: _Search):
