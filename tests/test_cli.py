@@ -253,7 +253,7 @@ def test_ctrl_c_at_any_moment_ends_in_order(configs, tmp_path, name, times):
     environment = os.environ | {"FGMBS_CACHE": "off"}
     for wait in (2.0, 4.0, 7.0, 11.0, 16.0):
         options = dict(stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, preexec_fn=_listens)
-        with subprocess.Popen([*command, "--out", str(tmp_path / "out")], **options) as process:
+        with subprocess.Popen([*command, "--out", str(tmp_path / f"{wait:.0f}")], **options) as process:
             try:
                 process.wait(wait)
             except subprocess.TimeoutExpired:
