@@ -1,5 +1,6 @@
 """The KKT system [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c] of arrays: pseudo-inverse and solution."""
 
+from functools import reduce
 from typing import NamedTuple, TypeAlias
 
 import jax
@@ -206,16 +207,15 @@ def product(A: Float[Array, "rows k"], B: Float[Array, "k columns"]) -> Float[Ar
         return A @ B
     rows, k, columns = *A.shape, B.shape[1]
     A, B = (jax.lax.broadcast_in_dim(x, (rows, k, columns), places) for x, places in ((A, (0, 1)), (B, (1, 2))))
-    first, *others = jax.lax.split(A * B, [1] * k, axis=1)
-    return jax.lax.squeeze(sum(others, first), (1,))
+    return jax.lax.squeeze(reduce(jax.lax.add, jax.lax.split(A * B, [1] * k, axis=1)), (1,))
 
 
 def applied(A: Float[Array, "rows k"], x: Float[Array, " k"]) -> Float[Array, " rows"]:
     """A x, short ones as a sum of columns: in a batch a call of the matrix library costs more than its arithmetic."""
     if not 0 < A.shape[1] <= _WRITTEN_OUT:
         return A @ x
-    first, *others = jax.lax.split(A * jax.lax.broadcast_in_dim(x, A.shape, (1,)), [1] * x.size, axis=1)
-    return jax.lax.squeeze(sum(others, first), (1,))
+    terms = jax.lax.split(A * jax.lax.broadcast_in_dim(x, A.shape, (1,)), [1] * x.size, axis=1)
+    return jax.lax.squeeze(reduce(jax.lax.add, terms), (1,))
 
 
 def whitener(cov: Float[Array, "n n"]) -> Float[Array, "n n"]:

@@ -38,20 +38,24 @@ def flat(tree: Any) -> Float[Array | np.ndarray, " numbers"]:
     numbers = [leaf for leaf in jax.tree.leaves(tree) if _is_number(leaf)]
     if not is_traced(numbers):  # where NumPy compiles nothing
         return np.concatenate([np.ravel(np.asarray(leaf)).astype(float) for leaf in numbers])
-    return jnp.concatenate([jnp.ravel(jnp.asarray(leaf)).astype(float) for leaf in numbers])
+    return jax.lax.concatenate([_row(jnp.asarray(leaf)) for leaf in numbers], 0)
 
 
 def unflat(pattern: Pattern, numbers: Float[Array | np.ndarray, " numbers"]) -> Any:
     """The pytree with these numbers."""
-    leaves, start = [], 0
+    shapes = [kept[0] for kept in pattern.leaves if isinstance(kept, tuple)]
+    sizes = [math.prod(shape) for shape in shapes]
+    if isinstance(numbers, np.ndarray):
+        parts = iter(np.split(numbers, np.cumsum(sizes)[:-1]))
+    else:
+        parts = iter(jax.lax.split(numbers, sizes))
+    leaves = []
     for kept in pattern.leaves:
         if isinstance(kept, tuple):
             shape, dtype = kept
-            size = math.prod(shape)
-            leaves.append(numbers[start : start + size].reshape(shape).astype(dtype))
-            start += size
-        else:
-            leaves.append(kept)
+            kept = next(parts).reshape(shape)
+            kept = kept if kept.dtype == dtype else kept.astype(dtype)
+        leaves.append(kept)
     return jax.tree.unflatten(pattern.tree, leaves)
 
 
@@ -70,6 +74,11 @@ class Flat(eqx.Module):
     def tree(self) -> Any:
         """The trees again."""
         return unflat(self.pattern, self.numbers)
+
+
+def _row(leaf: Array) -> Float[Array, " size"]:
+    """Its numbers; the functions of jax.numpy take several times as long to trace."""
+    return jax.lax.convert_element_type(jax.lax.reshape(leaf, (leaf.size,)), float)
 
 
 def _is_number(leaf: Any) -> bool:

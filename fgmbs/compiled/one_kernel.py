@@ -13,6 +13,7 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from fgmbs.compiled import loops
+from fgmbs.compiled.flat import flat
 from fgmbs.compiled.lanes import CALLS, across, linear_solve
 
 _MARKED = {"xla_cpu_small_call": "true", "inlineable": "false"}
@@ -41,6 +42,8 @@ _PLAIN = {
     *("transpose", "while", "xor"),
 }
 """Primitives that XLA compiles without the help of a library."""
+_LIBRARY = {"dot_general", "sort", "qr", "cholesky", "lu", "triangular_solve", "custom_linear_solve"}
+"""Those that it does not; `compiled.loops` has them as loops."""
 
 
 def one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,14 +71,14 @@ def _one_kernel(function, args):
     leaves, structure = jax.tree.flatten(numbers)
     left: list[tuple[Any, Any]] = []
 
-    def flat(*leaves):
+    def of_leaves(*leaves):
         out = function(*eqx.combine(jax.tree.unflatten(structure, leaves), rest))
         numbers, static = eqx.partition(out, eqx.is_array)
         leaves, out_structure = jax.tree.flatten(numbers)
         left.append((out_structure, static))
         return leaves
 
-    program = jax.make_jaxpr(flat)(*leaves)
+    program = jax.make_jaxpr(of_leaves)(*leaves)
     out_structure, static = left[0]
     run = _marked(program) if _fits(program.jaxpr) else jaxpr_as_fun(program)
     return eqx.combine(jax.tree.unflatten(out_structure, run(*leaves)), static)
@@ -97,7 +100,8 @@ def _marked(program: ClosedJaxpr) -> Callable[..., list]:
             pairs = zip(program.in_avals, there, strict=True)
             args = [next(rest) if has else jnp.zeros(aval.shape, aval.dtype) for aval, has in pairs]
             # XLA (2026) breaks off, process and all, where a call has an argument that nothing reads.
-            read = jnp.stack([jnp.ravel(leaf)[0].astype(float) for leaf in leaves]) if leaves else ()
+            first = [jax.lax.slice(leaf, (0,) * leaf.ndim, (1,) * leaf.ndim) for leaf in leaves]
+            read = flat(first) if leaves else ()
             return _written_out(program, args), read
 
     @custom_vmap
@@ -174,6 +178,11 @@ def _is_plain(jaxpr: Jaxpr) -> bool:
     return True
 
 
+def _has_library(jaxpr: Jaxpr) -> bool:
+    """Whether anything in a plain program is written out otherwise than it is."""
+    return any(e.primitive.name in _LIBRARY or any(map(_has_library, _inner(e))) for e in jaxpr.eqns)
+
+
 def _operations(jaxpr: Jaxpr) -> int:
     return sum(1 + sum(map(_operations, _inner(equation))) for equation in jaxpr.eqns)
 
@@ -241,6 +250,6 @@ def _solve_triangular(a, b, *, left_side, lower, transpose_a, conjugate_a, unit_
 
 
 def _rewritten(value: Any) -> Any:
-    if not isinstance(value, ClosedJaxpr):
+    if not isinstance(value, ClosedJaxpr) or not _has_library(value.jaxpr):
         return value
     return jax.make_jaxpr(lambda *args: _written_out(value, args))(*value.in_avals)
