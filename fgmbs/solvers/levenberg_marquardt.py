@@ -173,7 +173,8 @@ class LevenbergMarquardt(IterativeSolver):
         accept = finite & (cost <= jnp.maximum((1 + _LAST_DIGITS * eps) * state.look.cost, rounding))
         falls, gain_ratio = cost < state.look.cost, jnp.maximum(state.look.cost - cost, 0) / state.predicted
         best = (state.point, state.look, state.gradient)
-        point, look, gradient = jax.tree.map(lambda new, old: jnp.where(accept | first, new, old), looked, best)
+        better = accept | first
+        point, look, gradient = jax.tree.map(lambda new, old: jax.lax.select(better, new, old), looked, best)
         system, cost = look.system, look.cost
 
         # Nielsen's rule: smooth decrease of the damping by the gain ratio, ever faster growth while steps fail.
