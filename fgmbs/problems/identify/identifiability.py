@@ -90,13 +90,11 @@ def identifiability(
     data = information - np.diag(1 / prior**2)
     blind = ~(influence * np.where(np.isfinite(prior), prior, np.inf) > 1e-6) | ~(influence > 0)
     told = np.flatnonzero(~blind)
-    # Rounding of the difference: what a prior told and the data do not is of the size of its last digits.
     data = data[np.ix_(told, told)]
     unit = influence[told]
     values, directions = np.linalg.eigh(data / np.outer(unit, unit)) if told.size else (np.zeros(0), np.zeros((0, 0)))
     largest = float(values[-1]) if values.size else 1.0
-    rounding = 1e3 * np.finfo(float).eps * float(np.max(np.abs(np.diag(information)[told]) / unit**2, initial=0.0))
-    lost = values < max(_NOTHING * largest, rounding)
+    lost = _lost(values, rounding_of(np.abs(np.diag(information)[told]) / unit**2))
     combinations = []
     for direction in _sparse(directions[:, lost]):
         change = direction / unit  # in θ
@@ -124,6 +122,44 @@ def covariance_of(information: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p
     """The inverse of an information, in units in which its diagonal is 1; that of the part that is told."""
     unit = 1 / np.sqrt(np.maximum(np.diag(information), np.finfo(float).tiny))
     return unit[:, None] * np.linalg.pinv(unit[:, None] * information * unit, rcond=1e-15, hermitian=True) * unit
+
+
+def known_alone(prior: Float[np.ndarray, " p"], influence: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
+    """Standard deviations of numbers if all others and the motion were known; of what is not read those of priors."""
+    return np.minimum(1 / np.maximum(influence, np.finfo(float).tiny), prior)
+
+
+def covariance_with_priors(
+    data: Float[np.ndarray, "p p"], prior: Float[np.ndarray, "p p"], rounding: float = 0.0
+) -> Float[np.ndarray, "p p"]:
+    """The inverse of data + prior, where the data leave combinations open to which wide priors give hardly anything.
+
+    Their sum has lost these priors to rounding: by its inverse, or a generalized one, combinations that are not told
+    at all would look as if they were known well.
+
+    Args:
+        data: Information of the data, in units in which its diagonal is about 1.
+        prior: That of the priors.
+        rounding: Of the information of the data.
+    """
+    values, directions = np.linalg.eigh(data)
+    lost = _lost(values, rounding)
+    told, open_ = directions[:, ~lost], directions[:, lost]
+    inverse = np.linalg.inv(np.diag(values[~lost]) + told.T @ prior @ told)
+    across = inverse @ told.T @ prior @ open_
+    rest = np.linalg.inv(open_.T @ prior @ open_ - open_.T @ prior @ told @ across)
+    moved = open_ - told @ across
+    return told @ inverse @ told.T + moved @ rest @ moved.T
+
+
+def _lost(values: Float[np.ndarray, " p"], rounding: float) -> Bool[np.ndarray, " p"]:
+    """Which eigenvalues of the information of the data are none."""
+    return values < max(_NOTHING * float(np.max(values, initial=0.0)), rounding)
+
+
+def rounding_of(diagonal: Float[np.ndarray, " p"]) -> float:
+    """What rounding leaves of an information of the data that is a difference from one with this diagonal."""
+    return float(1e3 * np.finfo(float).eps * np.max(diagonal, initial=0.0))
 
 
 def _sparse(directions: Float[np.ndarray, "p k"]) -> list[np.ndarray]:

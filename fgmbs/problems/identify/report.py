@@ -47,15 +47,15 @@ def _interval_title(fit: "Identification") -> str:
 
 def _parameters(fit: "Identification") -> list[tuple[str, ...]]:
     before = np.asarray(fit.free.values(fit.free.value)).tolist()
-    units = _units(fit)
+    units, stds, intervals = _units(fit), fit.std, fit.intervals(scaled=True)
+    at_bound, open_ = fit.at_bound, fit.undetermined
     rows = []
     for (name, value), first in zip(fit.parameters.items(), before, strict=True):
-        low, high = fit.intervals(scaled=True)[name]
-        bound = "at its bound" if fit.at_bound[name] else ""
-        interval = "" if bound else f"{low:.6g} … {high:.6g}"
-        rows.append(
-            (name, f"{value:.6g}", f"{fit.std[name]:.2g}", units.get(name, ""), interval, f"{first:.6g}", bound)
-        )
+        low, high = intervals[name]
+        note = "at its bound" if at_bound[name] else "not determined" if open_[name] else ""
+        interval = "" if at_bound[name] else f"{low:.6g} … {high:.6g}"
+        std = "" if open_[name] else f"{stds[name]:.2g}"
+        rows.append((name, f"{value:.6g}", std, units.get(name, ""), interval, f"{first:.6g}", note))
     return rows
 
 

@@ -15,7 +15,14 @@ from fgmbs.graph.time_graph import rebuilt
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.identify.free import Parts
-from fgmbs.problems.identify.identifiability import Identifiability, covariance_of, identifiability
+from fgmbs.problems.identify.identifiability import (
+    Identifiability,
+    covariance_of,
+    covariance_with_priors,
+    identifiability,
+    known_alone,
+    rounding_of,
+)
 from fgmbs.problems.identify.profile import Profile, profile
 from fgmbs.problems.identify.realizable import ROUNDING, margin_slopes, margins_of
 from fgmbs.problems.identify.report import identification_report
@@ -29,6 +36,8 @@ if TYPE_CHECKING:
     from fgmbs.problems.smooth.problem import SmoothingProblem
     from fgmbs.signals.recordings.recording import Recording
 
+_NOT_KNOWN = 1e-3
+"""Standard deviation, as a share of that of the prior that stands for knowing nothing, of what is not known."""
 _FAR = 3.0
 """Distance from its first value, in standard deviations of its prior, beyond which a parameter is warned of."""
 
@@ -126,6 +135,13 @@ class Identification:
         return dict(zip(self.names, held.tolist(), strict=True))
 
     @property
+    def undetermined(self) -> dict[str, bool]:
+        """Which parameters are known neither from the data nor by priors: they take part in a combination that is open,
+        or no reading depends on them."""
+        none = ~np.isfinite(np.asarray(self.free.sigma)) & (self._deviations > _NOT_KNOWN * self.wide)
+        return dict(zip(self.names, none.tolist(), strict=True))
+
+    @property
     def at_limit(self) -> dict[str, bool]:
         """Which inertias of bodies are as small as mass and centre of mass let them be, by BODY.I0."""
         values, size = margins_of(self.free, self.mechanism, self.theta)
@@ -134,17 +150,19 @@ class Identification:
     @property
     def covariance_theta(self) -> Float[np.ndarray, "p p"]:
         """Covariance of θ; parameters at a bound are taken as known there, as they do not move, and of those at the
-        limit of what a body can be the combination that would go beyond it."""
+        limit of what a body can be the combination that would go beyond it. Combinations that the data leave open are
+        known as well as by the priors, which are as good as none where none was given."""
         held = np.asarray(list(self.at_bound.values()), bool)
         covariance = np.zeros_like(self.information)
         rest = np.flatnonzero(~held)
-        block = self.information[np.ix_(rest, rest)]
-        unit = 1 / np.sqrt(np.maximum(np.diag(block), np.finfo(float).tiny))
+        unit = known_alone(self.wide, self.influence)[rest]
         limit = np.asarray(list(self.at_limit.values()), bool)
         slopes = margin_slopes(self.free, self.mechanism, self.theta)[np.ix_(limit, rest)] * unit
         along = linalg.null_space(slopes) if len(slopes) else np.eye(len(rest))
-        block = along.T @ (unit[:, None] * block * unit) @ along
-        found = along @ np.linalg.pinv(block, rcond=1e-15, hermitian=True) @ along.T
+        whole = unit[:, None] * self.information[np.ix_(rest, rest)] * unit
+        prior = np.diag((unit / self.wide[rest]) ** 2)
+        parts = along.T @ (whole - prior) @ along, along.T @ prior @ along
+        found = along @ covariance_with_priors(*parts, rounding_of(np.diag(whole))) @ along.T
         covariance[np.ix_(rest, rest)] = unit[:, None] * found * unit
         return covariance
 
@@ -156,7 +174,8 @@ class Identification:
 
     @property
     def std(self) -> dict[str, float]:
-        """Standard deviations of the parameters; 0 of one at a bound."""
+        """Standard deviations of the parameters; 0 of one at a bound. Of those that take part in a combination that
+        the data leave open they are as large as if nothing were known, unless a prior was given."""
         return dict(zip(self.names, np.sqrt(np.maximum(np.diag(self.covariance), 0.0)).tolist(), strict=True))
 
     @property

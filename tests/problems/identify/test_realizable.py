@@ -88,6 +88,9 @@ def test_a_combination_that_no_reading_separates_is_named():
     assert one.parts["rod.mass"] == pytest.approx(one.parts["rod.I0"], rel=1e-3)  # both by the same factor
     assert told.determined == ("enc.bias",)
     assert fit.std["enc.bias"] < 2e-2
+    for name, true in (("rod.mass", 2.0), ("rod.I0", 0.8)):
+        low, high = fit.intervals()[name]
+        assert fit.undetermined[name] and low < true / 10 and high > 10 * true
     assert fit.parameters["rod.mass"] / fit.parameters["rod.I0"] == pytest.approx(2.5, rel=1e-4)
     assert "cannot be separated" in fit.report()
 

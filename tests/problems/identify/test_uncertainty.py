@@ -140,6 +140,12 @@ def test_friction_and_back_emf_are_one_number():
     assert found.parameters["rod.I0"] == pytest.approx(0.8, abs=4 * found.std["rod.I0"])
     total = found.parameters["bearing.damping"] + found.parameters["motor.back_emf"]
     assert total == pytest.approx(0.8, abs=0.02)
+    # Neither is known alone, and no interval says so.
+    assert found.undetermined == {"bearing.damping": True, "motor.back_emf": True, "rod.I0": False}
+    for name, true in (("bearing.damping", 0.3), ("motor.back_emf", 0.5)):
+        low, high = found.intervals()[name]
+        assert low < true < high and high > 10
+    assert found.report().count("not determined") == 2
 
 
 @pytest.mark.parametrize("doing", ["solving along the first motion", "solving with larger forces"])

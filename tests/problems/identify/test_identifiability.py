@@ -1,0 +1,47 @@
+"""What is known of parameters where the data leave combinations open: no more than their priors say."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fgmbs.problems.identify.identifiability import covariance_with_priors, identifiability, known_alone
+
+
+def exact_inverse(matrix):
+    """By elimination, in fractions."""
+    n = len(matrix)
+    rows = [[*map(Fraction, row), *(Fraction(int(i == k)) for i in range(n))] for k, row in enumerate(matrix)]
+    for k in range(n):
+        pivot = next(i for i in range(k, n) if rows[i][k] != 0)
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [x / rows[k][k] for x in rows[k]]
+        rows = [row if i == k else [x - row[k] * y for x, y in zip(row, rows[k], strict=True)] for i, row in enumerate(rows)]
+    return np.array([[float(x) for x in row[n:]] for row in rows])
+
+
+@pytest.mark.parametrize("prior", [(1.0, 2.0, 4.0), (1e-12, 1e-12, 1e-12), (1e-12, 1.0, 1e-12), (1e-20, 1e-12, 1e-3)])
+def test_it_is_the_inverse_of_both_together(prior):
+    """Two numbers of which the data tell the sum, and one that they tell alone."""
+    data = np.array([[1.0, 1.0, 0.25], [1.0, 1.0, 0.25], [0.25, 0.25, 1.0]])
+    exact = exact_inverse([[Fraction(x) + (Fraction(prior[i]) if i == j else 0) for j, x in enumerate(row)]
+                           for i, row in enumerate(data.tolist())])  # fmt: skip
+    found = covariance_with_priors(data, np.diag(prior))
+    np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-9 * np.abs(exact).max())
+    np.testing.assert_allclose(np.sqrt(np.diag(found)), np.sqrt(np.diag(exact)), rtol=1e-6)
+
+
+def test_rounding_of_the_data_tells_nothing():
+    """Where the last digits of an information look like one of a combination that is open."""
+    data = np.array([[1.0, 1.0 - 1e-14], [1.0 - 1e-14, 1.0]])
+    found = covariance_with_priors(data, 1e-12 * np.eye(2), rounding=1e-12)
+    np.testing.assert_allclose(found, 5e11 * np.array([[1, -1], [-1, 1]]), rtol=1e-3)
+
+
+def test_a_number_that_is_not_read_is_known_by_its_prior():
+    prior, influence = np.array([3.0, 1e6]), np.array([0.0, 10.0])
+    np.testing.assert_array_equal(known_alone(prior, influence), [3.0, 0.1])
+    told = identifiability(
+        ("idle", "mass"), np.diag([1 / 9, 100.0]), prior, influence, np.array([1.0, 0.1]), np.zeros(2, bool)
+    )
+    assert told.without_influence == ("idle",) and told.determined == ("mass",) and told.rank == 1
