@@ -149,9 +149,8 @@ def _told(
         data: Diagonal of that of the readings, the first state being known.
     """
     free, none = design.problem.free, np.zeros(design.problem.free.size)
-    return identifiability(
-        free.number_names, information, np.asarray(free.sigma), np.sqrt(np.maximum(data, 0.0)), none, none > 0
-    )
+    influence, values = np.sqrt(np.maximum(data, 0.0)), np.where(free.logs, 1.0, free.value)
+    return identifiability(free.number_names, information, np.asarray(free.sigma), influence, none, none > 0, values)
 
 
 def _of_theta(whole: Float[np.ndarray, "*signals size size"], p: int) -> Float[np.ndarray, "*signals p p"]:

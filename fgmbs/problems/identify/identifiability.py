@@ -12,6 +12,8 @@ _NOTHING = 1e-10
 """Eigenvalue of the information of the data, its diagonal being 1, below which a combination is not told at all."""
 _PART = 0.05
 """Least part of a combination that is named, relative to its largest."""
+_SHOWN = 0.1
+"""Largest relative change of a combination as it is shown."""
 _WEAK = 0.5
 """Standard deviation of a parameter relative to its value from which on it is called badly determined."""
 
@@ -21,13 +23,18 @@ class Combination:
     """A direction in which parameters may change together without any reading noticing."""
 
     parts: dict[str, float]
-    """Change of each parameter in it, the largest being 1: relative ones of those found by their logarithm, in units of
-    the standard deviation that each would have alone of the others."""
+    """Change of each parameter in it, relative to its value, the largest being 1."""
     separated_by: tuple[str, ...]
     """Parameters of which one has to be known for the others to be found."""
+    zero: tuple[str, ...] = ()
+    """Parameters whose value is zero: their change is relative to 1."""
 
     def __str__(self) -> str:
-        return " with ".join(f"{part:+.2g} {name}" for name, part in self.parts.items())
+        changes = (
+            (name, f"{_SHOWN * part:+.2g}" if name in self.zero else f"{100 * _SHOWN * part:+.2g} %")
+            for name, part in self.parts.items()
+        )
+        return " with ".join(f"{change} {name}" for name, change in changes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +83,7 @@ def identifiability(
     influence: Float[np.ndarray, " p"],
     relative: Float[np.ndarray, " p"],
     at_bound: Bool[np.ndarray, " p"],
+    values: Float[np.ndarray, " p"],
 ) -> Identifiability:
     """What the data say of parameters.
 
@@ -86,26 +94,33 @@ def identifiability(
         influence: Change of all residuals by each of θ, the motion being held.
         relative: Standard deviation of each parameter relative to its value.
         at_bound: Which are as small or as large as they may be.
+        values: What a change of each of θ is relative to: its value, 1 for a logarithm.
     """
     data = information - np.diag(1 / prior**2)
     blind = ~(influence * np.where(np.isfinite(prior), prior, np.inf) > 1e-6) | ~(influence > 0)
     told = np.flatnonzero(~blind)
     data = data[np.ix_(told, told)]
     unit = influence[told]
-    values, directions = np.linalg.eigh(data / np.outer(unit, unit)) if told.size else (np.zeros(0), np.zeros((0, 0)))
-    largest = float(values[-1]) if values.size else 1.0
-    lost = _lost(values, rounding_of(np.abs(np.diag(information)[told]) / unit**2))
+    strengths, directions = (
+        np.linalg.eigh(data / np.outer(unit, unit)) if told.size else (np.zeros(0), np.zeros((0, 0)))
+    )
+    largest = float(strengths[-1]) if strengths.size else 1.0
+    lost = _lost(strengths, rounding_of(np.abs(np.diag(information)[told]) / unit**2))
     combinations = []
     for direction in _sparse(directions[:, lost]):
         change = direction / unit  # in θ
-        change = change * np.sqrt(np.abs(np.diag(data)))
-        change = change / change[np.argmax(np.abs(change))]
-        parts = {names[told[k]]: float(change[k]) for k in np.flatnonzero(np.abs(change) > _PART)}
-        if len(parts) == 1:
-            blind[[names.index(name) for name in parts]] = True
+        noticed = np.abs(change) * np.sqrt(np.abs(np.diag(data)))  # by deviations that each would have alone
+        takes_part = np.flatnonzero(noticed > _PART * np.max(noticed))
+        which, change = told[takes_part], change[takes_part]
+        if len(which) == 1:
+            blind[which] = True
             continue
-        combinations.append(Combination(parts, tuple(parts)))
-    determined = values[~lost]
+        change = change / np.where(values[which] == 0, 1.0, np.abs(values[which]))
+        change = change / change[np.argmax(np.abs(change))]
+        part_names = tuple(names[k] for k in which)
+        zero = tuple(names[k] for k in which if values[k] == 0)
+        combinations.append(Combination(dict(zip(part_names, change.tolist(), strict=True)), part_names, zero))
+    determined = strengths[~lost]
     weak = (relative > _WEAK) & ~blind & ~at_bound
     open_ = {name for one in combinations for name in one.parts}
     return Identifiability(

@@ -271,7 +271,7 @@ class Identification:
         relative = std / np.abs(np.where(value == 0, np.inf, value))
         # Of a number that may as well be zero, as a bias, nothing is said by how large it is.
         relative = np.where(~self.free.logs & (np.asarray(self.free.value) == 0), 0.0, relative)
-        return identifiability(self.names, self.information, self.wide, self.influence, relative, held)
+        return identifiability(self.names, self.information, self.wide, self.influence, relative, held, value)
 
     def warnings(self) -> tuple[str, ...]:
         """Everything of the parameters that does not fit, or that the data do not tell; empty if there is nothing."""

@@ -16,7 +16,9 @@ def exact_inverse(matrix):
         pivot = next(i for i in range(k, n) if rows[i][k] != 0)
         rows[k], rows[pivot] = rows[pivot], rows[k]
         rows[k] = [x / rows[k][k] for x in rows[k]]
-        rows = [row if i == k else [x - row[k] * y for x, y in zip(row, rows[k], strict=True)] for i, row in enumerate(rows)]
+        rows = [
+            row if i == k else [x - row[k] * y for x, y in zip(row, rows[k], strict=True)] for i, row in enumerate(rows)
+        ]
     return np.array([[float(x) for x in row[n:]] for row in rows])
 
 
@@ -42,6 +44,21 @@ def test_a_number_that_is_not_read_is_known_by_its_prior():
     prior, influence = np.array([3.0, 1e6]), np.array([0.0, 10.0])
     np.testing.assert_array_equal(known_alone(prior, influence), [3.0, 0.1])
     told = identifiability(
-        ("idle", "mass"), np.diag([1 / 9, 100.0]), prior, influence, np.array([1.0, 0.1]), np.zeros(2, bool)
+        ("idle", "mass"), np.diag([1 / 9, 100.0]), prior, influence, np.array([1.0, 0.1]), np.zeros(2, bool), np.ones(2)
     )
     assert told.without_influence == ("idle",) and told.determined == ("mass",) and told.rank == 1
+
+
+def test_what_cannot_be_separated_is_said_in_shares_of_the_numbers():
+    """Readings tell 3·mass + 100·rotor + offset, of 2, 0.004 and 0, and one number more."""
+    J = np.array([[3.0, 100.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    values, prior = np.array([2.0, 0.004, 0.0, 5.0]), np.full(4, 1e6)
+    names, information = ("mass", "rotor", "offset", "length"), J.T @ J + np.diag(1 / prior**2)
+    told = identifiability(names, information, prior, np.linalg.norm(J, axis=0), 0 * prior, prior < 0, values)
+    assert told.rank == 2 and told.determined == ("length",) and len(told.combinations) == 2
+    for one in told.combinations:
+        change = [one.parts.get(name, 0.0) * (value or 1.0) for name, value in zip(names, values, strict=True)]
+        np.testing.assert_allclose(J @ change, 0.0, atol=1e-6)
+        assert max(map(abs, one.parts.values())) == 1 and set(one.zero) == {"offset"} & set(one.parts)
+        shown = [f"{10 * part:+.2g} % {name}" for name, part in one.parts.items() if name != "offset"]
+        assert all(part in str(told) for part in shown)
