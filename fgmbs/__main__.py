@@ -22,6 +22,7 @@ def main() -> None:
         from fgmbs import cli  # within, so that its imports can be interrupted
 
         code = cli.main()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: what is left is the end of the process
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         code = _INTERRUPTED

@@ -271,6 +271,23 @@ def test_ctrl_c_at_any_moment_ends_in_order(configs, tmp_path, name, times):
         assert b"interrupted" in said
 
 
+def test_an_interrupt_behind_the_end_changes_nothing(configs):
+    """While Python takes itself down."""
+    program = """
+import signal
+from fgmbs import __main__
+
+class Late:
+    def __del__(self, interrupt=signal.raise_signal):
+        interrupt(signal.SIGINT)
+late = Late()
+__main__.main()
+"""
+    file = str(configs / "mechanisms" / "pendulum.yaml")
+    done = subprocess.run([sys.executable, "-c", program, "check", file], capture_output=True, preexec_fn=_listens)
+    assert done.returncode == 0 and not done.stderr and b"pendulum" in done.stdout
+
+
 def test_an_interrupt_that_a_callback_ignores_comes_again():
     program = """
 import gc, signal, sys, threading, time
