@@ -147,7 +147,15 @@ class MotionChart(eqx.Module):
         t: Scalar,
         B: Float[Array, "dof nv"],
     ) -> tuple[Float[Array, " nx"], Float[Array, "nx local"]]:
-        """(`move`, its `tangent` there) for one selection B."""
+        """(`move`, its `tangent` there), which look at one place more, not at two.
+
+        Args:
+            mechanism: The mechanism.
+            x: A step.
+            delta: δ.
+            t: Its time [s].
+            B: The selection of independent velocities.
+        """
         if self.dof == mechanism.nv:
             moved = self.move(mechanism, x, delta, t, B)
             return moved, self._tangent(mechanism, moved, t, B)[0]

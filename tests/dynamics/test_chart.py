@@ -59,6 +59,41 @@ def test_tangent_is_the_derivative_of_the_motion(moving):
         np.testing.assert_allclose(E[:, k], (ahead - behind) / (2 * e), atol=1e-8)
 
 
+def test_a_move_and_the_tangent_at_its_end_go_together(moving):
+    mechanism, chart, x = moving
+    delta = 0.03 * jnp.cos(jnp.arange(2.0 * chart.dof + 1))
+
+    @eqx.filter_jit
+    def both(mechanism, x, delta):
+        B = chart.selection(mechanism, x[: mechanism.n], ZERO)
+        y = chart.move(mechanism, x, delta, ZERO, B)
+        apart = y, chart.tangent(mechanism, y, ZERO, B=B)
+        return apart, chart.moved_with_tangent(mechanism, x, delta, ZERO, B)
+
+    for one, other in zip(*both(mechanism, x, delta), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-11)
+
+
+def test_mobility_is_that_of_both_metrics_alone(moving):
+    """Where both are inverted at once, as where the independent velocities are given and one is enough."""
+    mechanism, chart, x = moving
+    q = x[: mechanism.n]
+
+    @eqx.filter_jit
+    def found(mechanism, q):
+        P, B = chart.mobility(mechanism, q, ZERO)
+        alone = MotionChart(chart.dof, tuple(range(chart.dof))).mobility(mechanism, q, ZERO)[0]
+        return P, alone, B, chart.selection(mechanism, q, ZERO)
+
+    P, alone, B, selection = found(mechanism, q)
+    np.testing.assert_allclose(P, alone, atol=1e-12 * np.abs(alone).max())
+    np.testing.assert_array_equal(B, selection)
+    # Along the constraints, and there the inverse of the mass matrix.
+    M, J = np.asarray(mechanism.mass_matrix(q)), np.asarray(mechanism.constraint_jacobian(q, 0.0))
+    assert np.abs(J @ P).max() < 1e-9 * np.abs(P).max()
+    np.testing.assert_allclose(P @ M @ P, P, atol=1e-9 * np.abs(P).max())
+
+
 def test_no_motion_leaves_a_step_where_it_is(moving):
     mechanism, chart, x = moving
     np.testing.assert_allclose(move(mechanism, chart, x, jnp.zeros(2 * chart.dof + 1)), x, atol=1e-14)
