@@ -137,7 +137,7 @@ class MotionChart(eqx.Module):
             t: Its time [s].
             B: The selection of independent velocities; by default that at x.
         """
-        return self._moved(mechanism, x, delta, t, B)[0]
+        return _moved(self, mechanism, x, delta, t, B, 0)[0]
 
     def moved_with_tangent(
         self,
@@ -159,41 +159,8 @@ class MotionChart(eqx.Module):
         if self.dof == mechanism.nv:
             moved = self.move(mechanism, x, delta, t, B)
             return moved, self._tangent(mechanism, moved, t, B)[0]
-        moved, R, S = self._moved(mechanism, x, delta, t, B, again=1)
+        moved, R, S = _moved(self, mechanism, x, delta, t, B, 1)
         return moved, self._along(mechanism, moved, t, R, S)
-
-    def _moved(self, mechanism, x, delta, t, B, again=0):
-        """(x ⊞ δ, its maps R and S), these `again` once more after the position is closed."""
-        q, dq, u = _split(mechanism, x)
-        dz, ddz, du = delta[: self.dof], delta[self.dof : 2 * self.dof], delta[2 * self.dof :]
-        if self.dof == mechanism.nv:
-            return jnp.concatenate([mechanism.retract(q, dz), dq + ddz, u + du]), None, None
-
-        def closer(k, at):
-            moved, largest, chosen, *_ = at
-            P, S = self._projector(mechanism, moved, t)
-            if B is None:
-                chosen = jnp.where(k == 0, self._selection(mechanism, moved, P), chosen)
-            R, back = _aligned(P, S, chosen)
-            moved = mechanism.retract(moved, jnp.where(k == 0, R @ dz, 0.0))
-
-            def correct(_, at):
-                moved, largest = at
-                change = back @ self.closure.rows(mechanism, moved, t)
-                size = jnp.max(jnp.abs(mechanism.relative(change)), initial=0.0)
-                return mechanism.retract(moved, -change), jnp.maximum(largest, size)
-
-            moved, size = jax.lax.fori_loop(0, _CORRECTIONS, correct, (moved, jnp.zeros((), x.dtype)))
-            return moved, jnp.where(k < _PLACES, size, largest), chosen, R, back
-
-        nv, m = mechanism.nv, mechanism.m + len(self.closure.followed)
-        zeros = lambda *shape: jnp.zeros(shape, x.dtype)
-        blank = q, zeros(), zeros(self.dof, nv) if B is None else B, zeros(nv, self.dof), zeros(nv, m)
-        moved, largest, B, R, back = jax.lax.fori_loop(0, _PLACES + again, closer, blank)
-        moved = jnp.where(largest <= _CLOSED * mechanism.extent(q), moved, jnp.nan)
-        correct = lambda _, dq: dq - back @ self.closure.rate(mechanism, moved, dq, t)
-        dq = jax.lax.fori_loop(0, _VELOCITY_CORRECTIONS, correct, R @ (B @ dq + ddz))
-        return jnp.concatenate([moved, dq, u + du]), R, back
 
     def coordinates(
         self, mechanism: AbstractMechanism, x: Float[Array, " nx"], t: Scalar
@@ -254,6 +221,61 @@ class MotionChart(eqx.Module):
             return jnp.eye(mechanism.nv, dtype=q.dtype)[jnp.asarray(self.independent)]
         P = mechanism.relative(mechanism.relative(jax.lax.stop_gradient(P)).T)
         return best_selection(mechanism, q, P, self.dof)
+
+
+@eqx.filter_custom_jvp
+def _moved(chart: MotionChart, mechanism, x, delta, t, B, again: int):
+    """(x ⊞ δ, its maps R and S), these `again` once more after the position is closed."""
+    return _corrected(chart, mechanism, x, delta, t, B, again, jax.lax.fori_loop)
+
+
+@_moved.def_jvp
+def _moved_jvp(primals, tangents):
+    # The loops keep programs small, but loops within loops have no reverse derivatives of their derivatives.
+    def written_out(chart, mechanism, x, delta, t, B):
+        return _corrected(chart, mechanism, x, delta, t, B, primals[-1], _repeated)
+
+    return _moved(*primals), eqx.filter_jvp(written_out, primals[:-1], tangents[:-1])[1]
+
+
+def _repeated(first: int, end: int, step, carry):
+    """`jax.lax.fori_loop`, written out."""
+    for k in range(first, end):
+        carry = step(k, carry)
+    return carry
+
+
+def _corrected(chart: MotionChart, mechanism, x, delta, t, B, again, loop):
+    q, dq, u = _split(mechanism, x)
+    dz, ddz, du = delta[: chart.dof], delta[chart.dof : 2 * chart.dof], delta[2 * chart.dof :]
+    if chart.dof == mechanism.nv:
+        return jnp.concatenate([mechanism.retract(q, dz), dq + ddz, u + du]), None, None
+
+    def closer(k, at):
+        moved, largest, chosen, *_ = at
+        P, S = chart._projector(mechanism, moved, t)
+        if B is None:
+            chosen = jnp.where(k == 0, chart._selection(mechanism, moved, P), chosen)
+        R, back = _aligned(P, S, chosen)
+        moved = mechanism.retract(moved, jnp.where(k == 0, R @ dz, 0.0))
+
+        def correct(_, at):
+            moved, largest = at
+            change = back @ chart.closure.rows(mechanism, moved, t)
+            size = jnp.max(jnp.abs(mechanism.relative(change)), initial=0.0)
+            return mechanism.retract(moved, -change), jnp.maximum(largest, size)
+
+        moved, size = loop(0, _CORRECTIONS, correct, (moved, jnp.zeros((), x.dtype)))
+        return moved, jnp.where(k < _PLACES, size, largest), chosen, R, back
+
+    nv, m = mechanism.nv, mechanism.m + len(chart.closure.followed)
+    zeros = lambda *shape: jnp.zeros(shape, x.dtype)
+    blank = q, zeros(), zeros(chart.dof, nv) if B is None else B, zeros(nv, chart.dof), zeros(nv, m)
+    moved, largest, B, R, back = loop(0, _PLACES + again, closer, blank)
+    moved = jnp.where(largest <= _CLOSED * mechanism.extent(q), moved, jnp.nan)
+    correct = lambda _, dq: dq - back @ chart.closure.rate(mechanism, moved, dq, t)
+    dq = loop(0, _VELOCITY_CORRECTIONS, correct, R @ (B @ dq + ddz))
+    return jnp.concatenate([moved, dq, u + du]), R, back
 
 
 def _aligned(P, S, B):
