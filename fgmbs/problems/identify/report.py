@@ -52,8 +52,8 @@ def _parameters(fit: "Identification") -> list[tuple[str, ...]]:
     rows = []
     for (name, value), first in zip(fit.parameters.items(), before, strict=True):
         low, high = intervals[name]
-        note = "at its bound" if at_bound[name] else "not determined" if open_[name] else ""
-        interval = "" if at_bound[name] else f"{low:.6g} … {high:.6g}"
+        note = "not determined" if open_[name] else "at its bound" if at_bound[name] else ""
+        interval = "" if note == "at its bound" else f"{low:.6g} … {high:.6g}"
         std = "" if open_[name] else f"{stds[name]:.2g}"
         rows.append((name, f"{value:.6g}", std, units.get(name, ""), interval, f"{first:.6g}", note))
     return rows

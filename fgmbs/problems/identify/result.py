@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy import linalg, special, stats
 
 from fgmbs.arguments import of_type
@@ -135,6 +135,13 @@ class Identification:
         return dict(zip(self.names, held.tolist(), strict=True))
 
     @property
+    def _open(self) -> Bool[np.ndarray, " p"]:
+        """Which take part in a combination that the data leave open."""
+        none = np.zeros(self.theta.shape)
+        told = identifiability(self.names, self.information, self.wide, self.influence, none, none > 0, none)
+        return np.isin(self.names, [name for one in told.combinations for name in one.parts])
+
+    @property
     def undetermined(self) -> dict[str, bool]:
         """Which parameters are known neither from the data nor by priors: they take part in a combination that is open,
         or no reading depends on them."""
@@ -152,7 +159,8 @@ class Identification:
         """Covariance of θ; parameters at a bound are taken as known there, as they do not move, and of those at the
         limit of what a body can be the combination that would go beyond it. Combinations that the data leave open are
         known as well as by the priors, which are as good as none where none was given."""
-        held = np.asarray(list(self.at_bound.values()), bool)
+        # Where only a combination can be told, one of it drifts to a bound, which tells nothing of the others.
+        held = np.asarray(list(self.at_bound.values()), bool) & ~self._open
         covariance = np.zeros_like(self.information)
         rest = np.flatnonzero(~held)
         unit = known_alone(self.wide, self.influence)[rest]
