@@ -147,19 +147,10 @@ class MotionChart(eqx.Module):
         t: Scalar,
         B: Float[Array, "dof nv"],
     ) -> tuple[Float[Array, " nx"], Float[Array, "nx local"]]:
-        """(`move`, its `tangent` there), which look at one place more, not at two.
-
-        Args:
-            mechanism: The mechanism.
-            x: A step.
-            delta: δ.
-            t: Its time [s].
-            B: The selection of independent velocities.
-        """
-        if self.dof == mechanism.nv:
-            moved = self.move(mechanism, x, delta, t, B)
-            return moved, self._tangent(mechanism, moved, t, B)[0]
+        """(`move`, its `tangent` there), which look at one place more, not at two; arguments as of `move`."""
         moved, R, S = _moved(self, mechanism, x, delta, t, B, 1)
+        if R is None:
+            return moved, self._tangent(mechanism, moved, t, B)[0]
         return moved, self._along(mechanism, moved, t, R, S)
 
     def coordinates(
@@ -225,7 +216,8 @@ class MotionChart(eqx.Module):
 
 @eqx.filter_custom_jvp
 def _moved(chart: MotionChart, mechanism, x, delta, t, B, again: int):
-    """(x ⊞ δ, its maps R and S), these `again` once more after the position is closed."""
+    """(x ⊞ δ, its maps R and S or None where there are no constraints), these once more after the position is closed if
+    `again` is 1."""
     return _corrected(chart, mechanism, x, delta, t, B, again, jax.lax.fori_loop)
 
 
@@ -235,7 +227,7 @@ def _moved_jvp(primals, tangents):
     def written_out(chart, mechanism, x, delta, t, B):
         return _corrected(chart, mechanism, x, delta, t, B, primals[-1], _repeated)
 
-    return _moved(*primals), eqx.filter_jvp(written_out, primals[:-1], tangents[:-1])[1]
+    return eqx.filter_jvp(written_out, primals[:-1], tangents[:-1])
 
 
 def _repeated(first: int, end: int, step, carry):
@@ -246,6 +238,7 @@ def _repeated(first: int, end: int, step, carry):
 
 
 def _corrected(chart: MotionChart, mechanism, x, delta, t, B, again, loop):
+    """`_moved`, with loops of this kind."""
     q, dq, u = _split(mechanism, x)
     dz, ddz, du = delta[: chart.dof], delta[chart.dof : 2 * chart.dof], delta[2 * chart.dof :]
     if chart.dof == mechanism.nv:

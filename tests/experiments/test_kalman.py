@@ -16,7 +16,7 @@ from fgmbs.dynamics import energy
 from fgmbs.io.planar.load import load
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-SEEDS, STEPS, DT = 50, 500, 0.005
+SEEDS, STEPS, DT = 200, 500, 0.005
 POWER = 0.5
 MEAN, STD = np.array([0.2, 0.0]), np.array([0.05, 0.3])
 
@@ -164,9 +164,7 @@ def test_normalised_errors_over_seeds_follow_chi_squared(fourbar, moved):
         nees = np.einsum("ski,ski->sk", error, np.linalg.solve(estimate.cov, error[..., None])[..., 0])
         means = np.mean(nees, axis=0)
         assert np.mean((means > low) & (means < high)) > 0.95  # steps depend on each other
-        runs = np.mean(nees, axis=1)
-        assert abs(np.mean(runs) - 2) < 3 * np.std(runs, ddof=1) / np.sqrt(SEEDS)
-        assert abs(np.mean(runs) - 2) < 0.2  # whatever the spread
+        assert abs(np.mean(nees) - 2) < 0.1
         # The median: at dead points of a coordinate its first derivative vanishes, and with it sigma but not the error.
         for gap, sigma in ((estimate.q - moved.q, estimate.sigma_q), (estimate.ddq - moved.ddq, estimate.sigma_ddq)):
             median = np.median(np.abs(gap / sigma)[:, 50:], axis=(0, 1))

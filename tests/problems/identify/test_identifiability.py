@@ -26,8 +26,10 @@ def exact_inverse(matrix):
 def test_it_is_the_inverse_of_both_together(prior):
     """Two numbers of which the data tell the sum, and one that they tell alone."""
     data = np.array([[1.0, 1.0, 0.25], [1.0, 1.0, 0.25], [0.25, 0.25, 1.0]])
-    exact = exact_inverse([[Fraction(x) + (Fraction(prior[i]) if i == j else 0) for j, x in enumerate(row)]
-                           for i, row in enumerate(data.tolist())])  # fmt: skip
+    own = zip(data.tolist(), prior, strict=True)
+    exact = exact_inverse(
+        [[Fraction(x) + Fraction(p) * (i == j) for j, x in enumerate(row)] for i, (row, p) in enumerate(own)]
+    )
     found = covariance_with_priors(data, np.diag(prior))
     np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-9 * np.abs(exact).max())
     np.testing.assert_allclose(np.sqrt(np.diag(found)), np.sqrt(np.diag(exact)), rtol=1e-6)
@@ -38,6 +40,10 @@ def test_rounding_of_the_data_tells_nothing():
     data = np.array([[1.0, 1.0 - 1e-14], [1.0 - 1e-14, 1.0]])
     found = covariance_with_priors(data, 1e-12 * np.eye(2), rounding=1e-12)
     np.testing.assert_allclose(found, 5e11 * np.array([[1, -1], [-1, 1]]), rtol=1e-3)
+
+
+def test_where_nothing_is_left_to_be_known_there_is_no_covariance():
+    assert covariance_with_priors(np.zeros((0, 0)), np.zeros((0, 0))).shape == (0, 0)
 
 
 def test_a_number_that_is_not_read_is_known_by_its_prior():
