@@ -24,9 +24,9 @@ from .problems.driven.inverse_dynamics import inverse_dynamics, prepare_inverse_
 from .problems.identify.comparison import Comparison, compare_models
 from .problems.identify.cross_validation import CrossValidation, cross_validate
 from .problems.identify.free_runs.segments import prediction_loss
-from .problems.identify.identify import identify
+from .problems.identify.free_runs.validation import FreeRun, free_run
+from .problems.identify.identify import identify, prepare_identify
 from .problems.identify.result import Identification
-from .problems.identify.validation import FreeRun, free_run
 from .problems.observability import observability
 from .problems.online.estimator import OnlineEstimator, online
 from .problems.questions import finish, solve
@@ -103,6 +103,7 @@ __all__ = [
     "plots",
     "prediction_loss",
     "prepare_hybrid_dynamics",
+    "prepare_identify",
     "prepare_inverse_dynamics",
     "prepare_simulate",
     "prepare_smooth",

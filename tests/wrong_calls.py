@@ -44,6 +44,11 @@ CALLS = {
         [PENDULUM, RECORDING, GYRO, FORCES],
         dict(free={"m": (0.1, 10.0)}, method="smoother", dt=0.01, start=START, throw=False),
     ),
+    "prepare_identify": (
+        fgmbs.prepare_identify,
+        [PENDULUM, RECORDING, GYRO, FORCES],
+        dict(free={"m": (0.1, 10.0)}, dt=0.01, start=START),
+    ),
     "prepare_smooth": (fgmbs.prepare_smooth, [PENDULUM, RECORDING, GYRO, FORCES], ESTIMATE),
     "online": (fgmbs.online, [PENDULUM, GYRO, FORCES], dict(dt=0.01, window=4, slots=1)),
     "observability": (fgmbs.observability, [PENDULUM, MOTION, GYRO], {}),

@@ -5,7 +5,7 @@ from typing import Any
 
 from fgmbs.errors import ArgumentError
 
-_MAKERS = "prepare_simulate, prepare_inverse_dynamics, prepare_hybrid_dynamics or prepare_smooth"
+_MAKERS = "prepare_simulate, prepare_inverse_dynamics, prepare_hybrid_dynamics, prepare_smooth or prepare_identify"
 
 
 @singledispatch
@@ -16,8 +16,9 @@ def solve(problem: Any) -> Any:
 
     Args:
         problem: Made by `prepare_simulate` (the solution is a `Simulation`), `prepare_inverse_dynamics` or
-            `prepare_hybrid_dynamics` (a `DrivenMotion`), or `prepare_smooth` (a `Solution` of arrays). Other numbers of
-            the same shapes in its place are another problem of the same compiled program.
+            `prepare_hybrid_dynamics` (a `DrivenMotion`), `prepare_smooth` (a `Solution` of arrays) or
+            `prepare_identify` (an `Identified` of arrays, without derivatives). Other numbers of the same shapes in its
+            place are another problem of the same compiled program.
 
     Raises:
         ArgumentError: It is no problem.
@@ -33,7 +34,8 @@ def finish(problem: Any, solution: Any, *, throw: bool = True, **options: Any) -
         problem: What was solved.
         solution: What `solve` returned; of an estimate, where it was found by `jax.vmap`, one member.
         throw: Raise if the solve failed; otherwise leave it to `status`.
-        options: Of an estimate, `notes`: further remarks for the report.
+        options: Of an estimate, `notes`: further remarks for the report; of an identification also `recordings`, which
+            it is of.
 
     Raises:
         ArgumentError: It is no problem; or the solution shows that an argument is invalid.

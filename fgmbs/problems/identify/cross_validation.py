@@ -13,10 +13,10 @@ from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.problems.identify.free_runs.prediction import predict_best
 from fgmbs.problems.identify.free_runs.segments import PredictionProblem
+from fgmbs.problems.identify.free_runs.validation import FreeRun
 from fgmbs.problems.identify.identify import identification, identification_of_free_runs
 from fgmbs.problems.identify.result import Identification
 from fgmbs.problems.identify.smoother import corrected
-from fgmbs.problems.identify.validation import FreeRun
 from fgmbs.problems.smooth.beginning import begun_at
 from fgmbs.problems.smooth.iteration import to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem

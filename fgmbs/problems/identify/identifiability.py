@@ -2,9 +2,10 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from fgmbs.kinematics.names import listed
 
@@ -133,10 +134,15 @@ def identifiability(
     )
 
 
-def covariance_of(information: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
-    """The inverse of an information, in units in which its diagonal is 1; that of the part that is told."""
-    unit = 1 / np.sqrt(np.maximum(np.diag(information), np.finfo(float).tiny))
-    return unit[:, None] * np.linalg.pinv(unit[:, None] * information * unit, rcond=1e-15, hermitian=True) * unit
+def covariance_of(information: Float[Array | np.ndarray, "p p"], xp: Any = np) -> Float[Array | np.ndarray, "p p"]:
+    """The inverse of an information, in units in which its diagonal is 1; that of the part that is told.
+
+    Args:
+        information: Of θ.
+        xp: NumPy; in compiled functions jax.numpy.
+    """
+    unit = 1 / xp.sqrt(xp.maximum(xp.diag(information), np.finfo(float).tiny))
+    return unit[:, None] * xp.linalg.pinv(unit[:, None] * information * unit, rcond=1e-15, hermitian=True) * unit
 
 
 def known_alone(prior: Float[np.ndarray, " p"], influence: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:

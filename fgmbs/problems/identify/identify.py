@@ -20,11 +20,13 @@ from fgmbs.problems.identify.free_runs.segments import PredictionProblem
 from fgmbs.problems.identify.realizable import limited
 from fgmbs.problems.identify.result import Identification
 from fgmbs.problems.identify.smoother import Found, Progress, first_found, found_by_smoother
+from fgmbs.problems.identify.solution import IdentificationProblem, Identified, found_of
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.result import smoothed_motion
 from fgmbs.problems.smooth.rounds import concluded
+from fgmbs.problems.solving import finish
 from fgmbs.sensors.base import AbstractSensor, attribute
 from fgmbs.signals.recordings.recording import Recording
 from fgmbs.unknowns import Free, is_unknown
@@ -88,18 +90,14 @@ def identify(
             smoother.
     """
     of_type("throw", throw, bool, "True or False")
-    checked_mechanism(mechanism)
     choice("method", method, _METHODS)
     choice("solver", solver, ("lm", "adam", "lbfgs"))
-    sensors = checked_sensors(mechanism, sensors)
-    inputs = checked_inputs(mechanism, inputs, sensors)
-    parts = freed_by_name(Parts(mechanism, sensors, inputs), free)
     options = dict(dt=dt, start=start, start_velocities=start_velocities, start_sigma=start_sigma)
-    problem = prepare_smooth(parts.mechanism, recordings, parts.sensors, parts.inputs, **options, integrator=integrator)
-    problem = limited(problem)
+    problem = prepare_identify(
+        mechanism, recordings, sensors, inputs, free=free, **options, integrator=integrator
+    ).smoothing
     several = checked_recordings(recordings)
-    _checked_number(problem)
-    notes = tuple(f"{one.source}: {note}" for one in several for note in one.notes)
+    notes = _notes(several)
     tell = progress or (lambda *_: None)
     try:
         if method == "prediction":
@@ -112,6 +110,55 @@ def identify(
     if throw:
         result.check()
     return result
+
+
+def prepare_identify(
+    mechanism: AbstractMechanism,
+    recordings: Recording | Sequence[Recording],
+    sensors: Sequence[AbstractSensor],
+    inputs: Sequence[AbstractInput] = (),
+    *,
+    free: FreeNumbers,
+    dt: float | None = None,
+    start: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
+    start_velocities: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
+    start_sigma: tuple[float, float] | None = None,
+    integrator: Integrator = "hermite_simpson",
+) -> IdentificationProblem:
+    """The arguments of `identify` by its method "smoother" as an `IdentificationProblem`, for `solve` and `finish`.
+
+    Args and errors are those of `identify`.
+    """
+    checked_mechanism(mechanism)
+    sensors = checked_sensors(mechanism, sensors)
+    inputs = checked_inputs(mechanism, inputs, sensors)
+    parts = freed_by_name(Parts(mechanism, sensors, inputs), free)
+    options = dict(dt=dt, start=start, start_velocities=start_velocities, start_sigma=start_sigma)
+    problem = prepare_smooth(parts.mechanism, recordings, parts.sensors, parts.inputs, **options, integrator=integrator)
+    problem = limited(problem)
+    _checked_number(problem)
+    return IdentificationProblem(problem)
+
+
+@finish.register(IdentificationProblem)
+def _finish(
+    problem: IdentificationProblem,
+    solution: Identified,
+    *,
+    recordings: Recording | Sequence[Recording],
+    notes: Sequence[str] = (),
+    throw: bool = True,
+) -> Identification:
+    several = checked_recordings(recordings)
+    found = found_of(problem, solution)
+    result = identification(found, problem.smoothing.free, several, (*_notes(several), *notes))
+    if throw:
+        result.check()
+    return result
+
+
+def _notes(recordings: Sequence[Recording]) -> tuple[str, ...]:
+    return tuple(f"{one.source}: {note}" for one in recordings for note in one.notes)
 
 
 def _checked_number(problem: SmoothingProblem) -> None:

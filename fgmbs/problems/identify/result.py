@@ -15,6 +15,7 @@ from fgmbs.graph.time_graph import rebuilt
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.identify.free import Parts
+from fgmbs.problems.identify.free_runs.validation import FreeRun, free_run
 from fgmbs.problems.identify.identifiability import (
     Identifiability,
     covariance_of,
@@ -26,7 +27,6 @@ from fgmbs.problems.identify.identifiability import (
 from fgmbs.problems.identify.profile import Profile, profile
 from fgmbs.problems.identify.realizable import ROUNDING, margin_slopes, margins_of
 from fgmbs.problems.identify.report import identification_report
-from fgmbs.problems.identify.validation import FreeRun, free_run
 from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.status import Status

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
@@ -18,29 +18,30 @@ from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import lowered_rounds, resumed, seen_by, surveyed, volume_slope
 from fgmbs.status import Status
+from fgmbs.unknowns import Free
 
-_ENOUGH = 1e-6
+ENOUGH = 1e-6
 """Decrease of the cost that ends a round: √2 thousandths of a standard deviation."""
-_HELD = 1e-6
+HELD = 1e-6
 """Standard deviation of the priors by which parameters are held while the first motion is found."""
 _WIDE = 1e6
 """Standard deviation of the prior of a parameter of which nothing is known, in units of what the data would tell of
 it alone, were the motion known: it decides where the data say nothing, and nowhere else."""
 _WIDEST_LOG = float(np.log(1e3))
 """The same of a logarithm, at most: a factor of a thousand."""
-_STILL = 1e8
+STILL = 1e8
 """Weight of what holds the motion while parameters are looked for along it, times the reach of the mechanism."""
-_ON_THE_WAY = 4
+ON_THE_WAY = 4
 """Rounds with looser forces, at most."""
-_CORRECTIONS = 20
+CORRECTIONS = 20
 """Times that θ is corrected by what the most likely motion leaves out, at most …"""
-_CORRECTED = 0.01
+CORRECTED = 0.01
 """… and the correction still to come, in standard deviations, that is not worth another."""
 _ASIDE = 0.05
 """Change of the logarithm of a size by which variances are differenced."""
 _UNTOLD = 10.0
 """Variance of the logarithm of a size that the data do not tell."""
-_TOGETHER = "parameters are those that are most likely together with the motion, not by themselves"
+TOGETHER = "parameters are those that are most likely together with the motion, not by themselves"
 _LEAN = 30.0
 """Standard deviation of the priors that lean θ towards its correction, in units of its own: they hold it by as much as
 the square of that is large."""
@@ -58,7 +59,7 @@ class Found(eqx.Module):
     leaned: SmoothingProblem
     """With priors that lean: the one of which the cost is least where it ended."""
     degrees_of_freedom: np.ndarray
-    """Of each of θ; see `_degrees_of_freedom`."""
+    """Of each of θ."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -84,10 +85,10 @@ def first_found(
     Raises:
         Interrupted: Ctrl-C once the recordings were followed; `result` is what was reached.
     """
-    held = eqx.tree_at(lambda p: p.free.sigma, problem, jnp.minimum(problem.free.sigma, _HELD))
+    held = eqx.tree_at(lambda p: p.free.sigma, problem, jnp.minimum(problem.free.sigma, HELD))
     loose = held.loosened(LOOSER[0])
     tell("following", 0, np.nan)
-    with compiled_ahead(lambda: lowered_rounds(loose, enough=_ENOUGH, volume=volume), loose):
+    with compiled_ahead(lambda: lowered_rounds(loose, enough=ENOUGH, volume=volume), loose):
         at = jax.block_until_ready(begun(loose))
     try:
         return _first_found(problem, loose, at, tell)
@@ -99,11 +100,11 @@ def _first_found(
     problem: SmoothingProblem, loose: SmoothingProblem, at: SmoothingState, tell: Progress
 ) -> tuple[SmoothingProblem, SmoothingState]:
     """The same from where the recordings were followed to, by a problem with large forces and parameters held."""
-    *_, at = itertools.islice(to_the_end(loose, begun_at(loose, at, sizes=False), enough=_ENOUGH), _ON_THE_WAY)
+    *_, at = itertools.islice(to_the_end(loose, begun_at(loose, at, sizes=False), enough=ENOUGH), ON_THE_WAY)
     problem = with_wide_priors(problem, surveyed(loose, at))
-    weight = jnp.asarray(_STILL / float(jnp.max(problem.mechanism.reach)))
+    weight = jnp.asarray(STILL / float(jnp.max(problem.mechanism.reach)))
     first = along = begun_at(problem, at, sizes=False, held=weight)
-    for round, along in enumerate(itertools.islice(to_the_end(problem, first, enough=_ENOUGH), _ON_THE_WAY)):
+    for round, along in enumerate(itertools.islice(to_the_end(problem, first, enough=ENOUGH), ON_THE_WAY)):
         tell("solving along the first motion", round, float(along.look.cost))
     if bool(jnp.all(jnp.isfinite(along.x.globals))):
         at = eqx.tree_at(lambda at: at.x.globals, at, along.x.globals)
@@ -126,8 +127,8 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
         for factor in (*LOOSER, 1.0):
             looser = problem.loosened(factor) if factor != 1.0 else problem
             last = factor == 1.0
-            rounds = to_the_end(looser, begun_at(looser, at, sizes=last), enough=_ENOUGH)
-            for at in rounds if last else itertools.islice(rounds, _ON_THE_WAY):
+            rounds = to_the_end(looser, begun_at(looser, at, sizes=last), enough=ENOUGH)
+            for at in rounds if last else itertools.islice(rounds, ON_THE_WAY):
                 tell("solving" if last else "solving with larger forces", count, float(at.look.cost))
                 count += 1
         return corrected(problem, at, tell)
@@ -145,39 +146,57 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
     if p == 0 or at.status != Status.converged:
         return Found.here(problem, at)
     notes, leaned, leaning, moved, since = (), problem, np.zeros(p), np.zeros(p), int(at.iterations)
-    for count in range(_CORRECTIONS):
-        at, slope = volume_slope(problem, at, since, enough=_ENOUGH)
+    for count in range(CORRECTIONS):
+        at, slope = volume_slope(problem, at, since, enough=ENOUGH)
         seen = surveyed(problem, at)
-        covariance = covariance_of(np.asarray(seen.information))
-        std = np.sqrt(np.maximum(np.diag(covariance), np.finfo(float).tiny))
-        lacking = slope - covariance @ slope / np.asarray(problem.free.sigma) ** 2
-        if not np.all(np.isfinite(lacking)):
-            notes = (_TOGETHER,)
+        std, towards, left = correction(problem.free, at, seen.information, slope, leaning, moved, count)
+        if not np.isfinite(left):
+            notes = (TOGETHER,)
             break
-        held = np.asarray((at.x.globals <= problem.free.lower) | (at.x.globals >= problem.free.upper))
-        left = np.abs(np.where(held, 0.0, covariance @ np.where(held, 0.0, lacking - leaning))) / std
-        if np.max(left) < _CORRECTED:
+        if left < CORRECTED:
             break
-        # Corrections that go to and fro meet halfway.
-        fro = count > 1 and float((covariance @ (lacking - leaning)) @ (moved / std**2)) > 0
-        leaning = (lacking + leaning) / 2 if fro else lacking
-        before, since = at, int(at.iterations)
-        unleaned, leaned = leaned, _leaning(problem, at, std, leaning)
-        for after in to_the_end(leaned, resumed(before), enough=_ENOUGH):
+        leaning, before, since = towards, at, int(at.iterations)
+        unleaned, leaned = leaned, leaning_problem(problem, at, std, leaning)
+        for after in to_the_end(leaned, resumed(before), enough=ENOUGH):
             tell("allowing for all motions", count, float(before.look.cost))
             at = after
         if at.status != Status.converged:
-            at, leaned, notes = before, unleaned, (_TOGETHER,)
+            at, leaned, notes = before, unleaned, (TOGETHER,)
             break
         moved = np.asarray(at.x.globals - before.x.globals)
     else:
-        at = seen_by(problem, at, since, enough=_ENOUGH)
+        at = seen_by(problem, at, since, enough=ENOUGH)
         seen = surveyed(problem, at)
-        notes = (f"θ still moved by {np.max(left):.2g} standard deviations when its likelihood was allowed for",)
-    return Found(problem, at, seen, leaned, _degrees_of_freedom(problem, at), notes)
+        notes = (still_moved(left),)
+    return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), notes)
 
 
-def _degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.ndarray:
+def correction(free: Free, at: SmoothingState, information, slope, leaning, moved, count, xp: Any = np):
+    """(standard deviations of θ, the slope to lean by now, how far θ is from where it leads in these).
+
+    Args:
+        free: θ.
+        at: Where the cost is least with priors that lean …
+        information: … and the information of θ there, without these.
+        slope: What the cost lacks.
+        leaning: The slope by which its priors lean.
+        moved: How θ moved by that.
+        count: Corrections that were made before.
+        xp: NumPy; in compiled functions jax.numpy.
+    """
+    theta, sigma = xp.asarray(at.x.globals), xp.asarray(free.sigma)
+    covariance = covariance_of(xp.asarray(information), xp)
+    std = xp.sqrt(xp.maximum(xp.diag(covariance), np.finfo(float).tiny))
+    lacking = slope - covariance @ slope / sigma**2
+    held = (theta <= xp.asarray(free.lower)) | (theta >= xp.asarray(free.upper))
+    left = xp.max(xp.abs(xp.where(held, 0.0, covariance @ xp.where(held, 0.0, lacking - leaning))) / std)
+    # Corrections that go to and fro meet halfway.
+    fro = (count > 1) & ((covariance @ (lacking - leaning)) @ (moved / std**2) > 0)
+    left = xp.where(xp.all(xp.isfinite(lacking)), left, np.nan)
+    return std, xp.where(fro, (lacking + leaning) / 2, lacking), left
+
+
+def degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.ndarray:
     """Of the variance v of each of θ: 2 v²/var(v) by Satterthwaite, v varying with the sizes of noise that were found.
 
     Infinite where none was found; at least 1.
@@ -189,7 +208,7 @@ def _degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.nda
 
     def logs(change):
         aside = eqx.tree_at(lambda at: at.search.logs, at, at.search.logs + change)
-        aside = seen_by(problem, aside, int(at.iterations), enough=_ENOUGH)
+        aside = seen_by(problem, aside, int(at.iterations), enough=ENOUGH)
         return np.log(np.maximum(np.diag(covariance_of(np.asarray(surveyed(problem, aside).information))), 1e-300))
 
     slopes = [(logs(step) - logs(-step)) / (2 * _ASIDE) for step in _ASIDE * np.eye(k)]
@@ -197,20 +216,27 @@ def _degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.nda
     return np.maximum(2 / np.maximum(variance, 1e-12), 1.0)
 
 
-def _leaning(problem: SmoothingProblem, at: SmoothingState, std: np.ndarray, slope: np.ndarray) -> SmoothingProblem:
+def leaning_problem(
+    problem: SmoothingProblem, at: SmoothingState, std: Any, slope: Any, xp: Any = np
+) -> SmoothingProblem:
     """The problem with priors that have this slope more than its own at θ, and hardly more curvature."""
-    free, theta = problem.free, np.asarray(at.x.globals)
-    sigma = np.minimum(np.asarray(free.sigma), _LEAN * std)
-    value = theta - sigma**2 * ((theta - np.asarray(free.value)) / np.asarray(free.sigma) ** 2 + slope)
+    free, theta = problem.free, xp.asarray(at.x.globals)
+    own = xp.asarray(free.sigma)
+    sigma = xp.minimum(own, _LEAN * std)
+    value = theta - sigma**2 * ((theta - xp.asarray(free.value)) / own**2 + slope)
     return eqx.tree_at(lambda p: (p.free.value, p.free.sigma), problem, (jnp.asarray(value), jnp.asarray(sigma)))
 
 
-def with_wide_priors(problem: SmoothingProblem, seen: Survey) -> SmoothingProblem:
+def with_wide_priors(problem: SmoothingProblem, seen: Survey, xp: Any = np) -> SmoothingProblem:
     """The problem with priors for those parameters that have none, which count where the data say nothing."""
-    free = problem.free
-    alone = np.where(np.asarray(seen.influence) > 0, 1 / np.maximum(np.asarray(seen.influence), 1e-300), np.inf)
-    own = np.maximum(np.abs(np.asarray(free.value)), 1.0)
-    wide = np.minimum(_WIDE * alone, _WIDE * own)
-    wide = np.where(free.logs, np.minimum(wide, _WIDEST_LOG), wide)
+    free, influence = problem.free, xp.asarray(seen.influence)
+    alone = xp.where(influence > 0, 1 / xp.maximum(influence, 1e-300), np.inf)
+    own = xp.maximum(xp.abs(xp.asarray(free.value)), 1.0)
+    wide = xp.minimum(_WIDE * alone, _WIDE * own)
+    wide = xp.where(free.logs, xp.minimum(wide, _WIDEST_LOG), wide)
     sigma = jnp.where(jnp.isfinite(free.sigma), free.sigma, jnp.asarray(wide))
     return eqx.tree_at(lambda p: p.free.sigma, problem, sigma)
+
+
+def still_moved(left: float) -> str:
+    return f"θ still moved by {left:.2g} standard deviations when its likelihood was allowed for"

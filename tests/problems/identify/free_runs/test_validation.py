@@ -10,7 +10,7 @@ import pytest
 import fgmbs
 from fgmbs import Unknown
 from fgmbs.inputs import Command
-from fgmbs.problems.identify.validation import free_run
+from fgmbs.problems.identify.free_runs.validation import free_run
 from fgmbs.sensors import Encoder, Gyroscope
 from fgmbs.status import Status
 
