@@ -286,8 +286,12 @@ class Identification:
         found = []
         if self.status != Status.converged:
             found.append(f"the solve did not end well ({Status[self.status]}): nothing below can be relied on")
-        bounded = [name for name, held in self.at_bound.items() if held]
-        found += [f"{name}: at its bound, {self.parameters[name]:.4g}; its interval is not told" for name in bounded]
+        found += [
+            f"{name}: at its bound, {self.parameters[name]:.4g}; "
+            + ("the data do not tell where it is" if self.undetermined[name] else "its interval is not told")
+            for name, held in self.at_bound.items()
+            if held
+        ]
         found += [
             f"{name}: as small as mass and centre of mass of the body allow, all mass being in its centre nearly; "
             "intervals are those along this limit"

@@ -1,5 +1,8 @@
 """Inertias that a body can have: I0 ≥ m |c|² whatever the noise, as exactly as a bound; and what nothing separates."""
 
+import dataclasses
+
+import jax.numpy as jnp
 import pytest
 from rod import INPUTS, START, T, measured, rod
 
@@ -93,6 +96,12 @@ def test_a_combination_that_no_reading_separates_is_named():
         assert fit.undetermined[name] and low < true / 10 and high > 10 * true
     assert fit.parameters["rod.mass"] / fit.parameters["rod.I0"] == pytest.approx(2.5, rel=1e-4)
     assert "cannot be separated" in fit.report()
+    # One of it that reached a bound is said not to be told, not to be there.
+    upper = jnp.where(jnp.arange(len(fit.names)) == fit.names.index("rod.mass"), fit.theta, fit.free.upper)
+    bounded = dataclasses.replace(fit, free=dataclasses.replace(fit.free, upper=upper))
+    (text,) = (text for text in bounded.warnings() if "at its bound" in text)
+    assert text.startswith("rod.mass: at its bound, ") and text.endswith("; the data do not tell where it is")
+    assert bounded.undetermined["rod.I0"]
 
 
 def test_impossible_first_values_are_refused(noisy):
