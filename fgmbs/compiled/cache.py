@@ -56,12 +56,24 @@ def cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
         raise ArgumentError(
             f"cache: expected a folder that can be written to, or 'off'; found '{path}': {error.strerror}"
         ) from None
+    _mend(own)
     jax.config.update("jax_compilation_cache_dir", str(own))
     jax.config.update("jax_compilation_cache_max_size", _LARGEST)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", _SHORTEST)
     store.keep_in(own / _PROGRAMS)
     jax_cache.reset_cache()  # JAX looks for its cache once, at the first compilation
     return own
+
+
+def _mend(folder: Path) -> None:
+    """Makes a cache of JAX one that can be written to, where a process was killed between the two files of a program.
+
+    JAX (2026) reads when each program was last used before it keeps another, and fails where that is missing.
+    """
+    there = set(os.listdir(folder))
+    for name in there:
+        if name.endswith("-cache") and (used := f"{name.removesuffix('-cache')}-atime") not in there:
+            (folder / used).write_bytes(bytes(8))  # long ago
 
 
 def _processor() -> str:

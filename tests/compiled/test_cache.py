@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,20 @@ def test_the_next_process_finds_what_took_long_to_compile(configs, tmp_path):
     again, found_again, kept_again = in_a_process(configs, str(tmp_path))
     # Larger programs are found without asking JAX (`test_program`).
     assert again == folder and found_again >= 4 and kept_again == 0
+
+
+def test_a_process_that_was_killed_while_it_kept_a_program_does_no_harm(configs, tmp_path):
+    """It leaves a program of which nobody knows when it was used, before which JAX keeps no other."""
+    folder = Path(in_a_process(configs, str(tmp_path))[0])
+    for used in sorted(folder.glob("*-atime"))[1:]:
+        used.unlink()
+        used.with_name(used.name.replace("-atime", "-cache")).unlink()
+    (left,) = folder.glob("*-atime")
+    left.unlink()
+    _, found, kept = in_a_process(configs, str(tmp_path))
+    programs = {path.name.removesuffix("-cache") for path in folder.glob("*-cache")}
+    assert kept >= 3 and len(programs) >= kept
+    assert programs == {path.name.removesuffix("-atime") for path in folder.glob("*-atime")}
 
 
 def test_nothing_is_kept_where_it_is_off(configs):
