@@ -40,7 +40,7 @@ def simulate(experiment: Experiment) -> None:
         Interrupted: Ctrl-C, the steps done being saved.
     """
     _refuse(limits(experiment))
-    mechanism = fgmbs.load(experiment.mechanism)
+    mechanism = fgmbs.load(experiment.mechanism, **experiment.robot.options)
     truth = read_truth(experiment.truth, mechanism.coordinate_names) if experiment.truth else None
     _prepare(experiment)
 
@@ -78,7 +78,7 @@ def inverse(experiment: InverseExperiment) -> None:
     Raises:
         FgmbsError: Bad input; or a motion that cannot be made, its results being saved.
     """
-    mechanism = fgmbs.load(experiment.mechanism)
+    mechanism = fgmbs.load(experiment.mechanism, **experiment.robot.options)
     t, desired = fgmbs.read_motion(experiment.trajectory, mechanism, experiment.columns)
     _prepare(experiment)
 
@@ -138,7 +138,7 @@ def _read(experiment: SmoothExperiment):
     Raises:
         FgmbsError: Bad input.
     """
-    mechanism = _with_parameters(fgmbs.load(experiment.mechanism), experiment)
+    mechanism = _with_parameters(fgmbs.load(experiment.mechanism, **experiment.robot.options), experiment)
     described = [build_sensors(file, mechanism) for file in experiment.sensor_files()]
     sensors = [sensor for part, _ in described for sensor in part]
     inputs = [force for _, part in described for force in part]

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fgmbs.arguments import file_path
@@ -19,7 +19,7 @@ from fgmbs.io.robots.urdf import read_urdf
 from fgmbs.mechanisms.planar.mechanism import PlanarMechanism
 from fgmbs.mechanisms.tree.checks import remarks
 from fgmbs.mechanisms.tree.description import RobotDescription
-from fgmbs.mechanisms.tree.locked import with_locked
+from fgmbs.mechanisms.tree.locked import with_locked, with_separate
 from fgmbs.mechanisms.tree.robot import Robot, robot
 
 _YAML = (".yaml", ".yml", ".json")
@@ -34,6 +34,7 @@ def load(
     *,
     floating: bool = False,
     locked: Mapping[str, float] | None = None,
+    separate: Sequence[str] = (),
     closures: str | os.PathLike[str] | None = None,
     model: str | None = None,
 ) -> PlanarMechanism | Robot:
@@ -46,6 +47,9 @@ def load(
         path: The file: .yaml, .urdf, .sdf, .world, or .xml of MuJoCo.
         floating: Whether the root of a robot floats; it is held to the ground otherwise.
         locked: Joints of a robot that are held, with their coordinates [rad, m].
+        separate: Fixed joints of a robot, or locked ones, whose links stay bodies of their own: what such a joint
+            transmits can be read (`ForceTorque`), and what it holds has numbers of its own, as TOOL.mass. What all
+            others hold becomes a part of what holds it.
         closures: A file of joints that close loops; by default NAME_closure.yaml (or .json) beside the URDF file or
             table NAME, if it is there.
         model: Which model of an SDF file, where there are several.
@@ -65,8 +69,9 @@ def load(
             data = locate(text := read_text(path, "a mechanism file")).data
             parse = parse_table if is_table(data) else parse_robot if is_robot(data) else None
             if parse is not None:
-                return _made(parse(text, str(path)), file, floating, locked, closures)
-        for argument, given in (("floating", floating), ("locked", locked), ("closures", closures)):
+                return _made(parse(text, str(path)), file, floating, locked, separate, closures)
+        options = dict(floating=floating, locked=locked, separate=separate, closures=closures)
+        for argument, given in options.items():
             if given:
                 raise ArgumentError(f"{argument}: expected none, because {path} is no file of a robot; found {given!r}")
         return load_planar(path)
@@ -77,7 +82,7 @@ def load(
             description = read_mjcf(path)
         case _:
             description = read_sdf(path, model=model, floating=floating)
-    return _made(description, file, floating, locked, closures)
+    return _made(description, file, floating, locked, separate, closures)
 
 
 def _made(
@@ -85,6 +90,7 @@ def _made(
     file: Path,
     floating: bool,
     locked: Mapping[str, float] | None,
+    separate: Sequence[str],
     closures: str | os.PathLike[str] | None,
 ) -> Robot:
     if floating:
@@ -96,6 +102,8 @@ def _made(
         description = with_closures(description, closures)
     if locked is not None:
         description = with_locked(description, locked)
+    if separate:
+        description = with_separate(description, separate)
     made = robot(description)
     for text in remarks(description):
         warnings.warn(f"{file}: {text}", stacklevel=3)

@@ -1,4 +1,4 @@
-"""What settings of all experiments have in common: numbers, flags, where the results go."""
+"""What settings of all experiments have in common: numbers, flags, how a robot is read, where the results go."""
 
 from typing import Annotated, Any
 
@@ -19,8 +19,28 @@ Number = Annotated[float, BeforeValidator(_number)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
+class OfRobots(BaseModel):
+    """How the file of a robot is read, see `fgmbs.load`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    floating: Flag = False
+    """Its root floats."""
+    locked: dict[str, Number] = {}
+    """Joints that are held, with their coordinates [rad, m]."""
+    separate: tuple[str, ...] = ()
+    """Fixed joints whose links stay bodies of their own."""
+    model: str | None = None
+    """Which model of an SDF file."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `fgmbs.load` takes besides the file."""
+        return dict(floating=self.floating, locked=self.locked or None, separate=self.separate, model=self.model)
+
+
 class Output(BaseModel):
-    """Where the results go."""
+    """Where the results go, and how the file of a robot is read."""
 
     # Types only, so that the command line has its own words for them; `limits` checks the values.
 
@@ -34,3 +54,5 @@ class Output(BaseModel):
     """Draw the figures."""
     animate: Flag = False
     """Also draw an animation (GIF)."""
+    robot: OfRobots = OfRobots()
+    """How the file of a robot is read."""

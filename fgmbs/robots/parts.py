@@ -1,5 +1,6 @@
 """Functions that make the parts of robots, and the whole of parts; see `fgmbs.robots`."""
 
+import dataclasses
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -110,9 +111,19 @@ def floating(name: str, parent: str, child: str, **details: Any) -> Joint:
     return joint("floating", name, parent, child, **details)
 
 
-def fixed(name: str, parent: str, child: str, xyz: Numbers = (0, 0, 0), rpy: Numbers = (0, 0, 0)) -> Joint:
-    """Two links that are one body; the frame of the second is kept."""
-    return joint("fixed", name, parent, child, xyz=xyz, rpy=rpy)
+def fixed(
+    name: str,
+    parent: str,
+    child: str,
+    xyz: Numbers = (0, 0, 0),
+    rpy: Numbers = (0, 0, 0),
+    *,
+    separate: bool = False,
+) -> Joint:
+    """Two links that are one body; the frame of the second is kept, or if it is `separate` all of it: what the joint
+    transmits can be read, and its numbers have names."""
+    of_type(f"joint '{name}': separate", separate, bool, "True or False")
+    return dataclasses.replace(joint("fixed", name, parent, child, xyz=xyz, rpy=rpy), separate=separate)
 
 
 def joint(

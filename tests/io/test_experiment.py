@@ -112,12 +112,31 @@ KEYS = ", ".join([*Experiment.model_fields, "trajectory", "recording"])
         ("batch: 2\nbatch: 3", "2:1: batch: expected each key once; found 'batch' again, first in line 1"),
         ("start: [1]", "1:8: start: expected a mapping from coordinate names to numbers; found a list of 1"),
         ("out: 3", "1:6: out: expected a text; found 3"),
+        ("robot: {floating: 1}", "1:19: robot.floating: expected true or false; found 1"),
+        ("robot: {locked: [a]}", "1:17: robot.locked: expected a mapping from joint names to numbers; found a list"),
+        ("robot: {locked: {a: b}}", "1:21: robot.locked.a: expected a number; found 'b'"),
+        ("robot: {separate: a}", "1:19: robot.separate: expected a list of names; found 'a'"),
+        (
+            "robot: {lockd: {}}",
+            "1:9: robot.lockd: expected no key 'lockd' here; did you mean 'locked'? known keys: floating, locked, "
+            "separate, model",
+        ),
         ("dt: yes", "1:5: dt: expected a number; found the truth value true"),
     ],
 )
 def test_a_fault_has_its_place_what_is_expected_and_what_was_found(text, fault):
     faults = faults_of(f"{text}\nmechanism: a.yaml")
     assert any(line.startswith(f"run.yaml:{fault}") for line in faults), faults
+
+
+@pytest.mark.parametrize("kind", ("", "trajectory: b.csv", "recording: b.csv\nsensors: c.yaml"))
+def test_how_a_robot_is_read_is_said_in_every_experiment(kind):
+    text = f"mechanism: a.urdf\n{kind}\nrobot: {{floating: true, locked: {{j: 1e-1}}, separate: [flange]}}"
+    expected = dict(floating=True, locked={"j": 0.1}, separate=("flange",), model=None)
+    assert parse_experiment(text).robot.options == expected
+    assert parse_experiment(f"mechanism: a.urdf\n{kind}").robot.options["locked"] is None
+    (fault,) = faults_of(text.replace("floating", "floats"))
+    assert "robot.floats: expected no key 'floats' here" in fault and "known keys: floating, locked" in fault
 
 
 def test_a_file_that_is_no_mapping_is_reported(tmp_path):

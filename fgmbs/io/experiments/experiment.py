@@ -13,7 +13,7 @@ from fgmbs.errors import DescriptionError
 from fgmbs.io.experiments.smooth_experiment import SmoothExperiment, smooth_faults, smooth_limits
 from fgmbs.io.faults import Fault, dotted
 from fgmbs.io.located_yaml import locate, read_text
-from fgmbs.io.settings import Flag, Number, Output
+from fgmbs.io.settings import Flag, Number, OfRobots, Output
 from fgmbs.mechanisms.planar.description import plain
 
 
@@ -176,6 +176,10 @@ def limits(settings: Settings) -> list[Fault]:
     return found
 
 
+_OWNERS = {"effort": "actuator", "smoothness": "actuator", "locked": "joint"}
+"""What entries of a mapping belong to, where these are no coordinates."""
+
+
 def _fault(error: Any, model: type[AnyExperiment]) -> Fault:
     path, kind = error["loc"], error["type"]
     field = model.model_fields.get(str(path[0]))
@@ -186,11 +190,11 @@ def _fault(error: Any, model: type[AnyExperiment]) -> Fault:
         "int_type": "an integer",
         "bool_type": "true or false",
         "tuple_type": "a list of names",
-        "dict_type": f"a mapping from {'actuator' if path[0] == 'effort' else 'coordinate'} names to numbers",
+        "dict_type": f"a mapping from {_OWNERS.get(str(path[-1]), 'coordinate')} names to numbers",
     }.get(kind, error["msg"])
     if kind == "extra_forbidden":
         recognised_by = ("trajectory", "recording") if model is Experiment else ()
-        key, keys = str(path[-1]), (*model.model_fields, *recognised_by)
+        key, keys = str(path[-1]), (*model.model_fields, *recognised_by) if len(path) == 1 else OfRobots.model_fields
         return Fault(path, f"expected no key '{key}' here{nearest(key, keys, 'keys')}", of_key=True)
     if kind == "missing":
         return Fault(path, f"expected {expected}; found no key '{path[-1]}'")

@@ -21,7 +21,7 @@ from fgmbs.io.sensors import (
     fault_of,
     read_sensors_file,
 )
-from fgmbs.io.settings import Number, Output
+from fgmbs.io.settings import Number, OfRobots, Output
 from fgmbs.mechanisms.planar.description import Path, plain
 
 
@@ -310,6 +310,8 @@ _EXPECTED = {
     "start": "a mapping from coordinate names to numbers",
     "start_velocities": "a mapping from coordinate names to numbers",
     "start_sigma": "two numbers",
+    "locked": "a mapping from joint names to numbers",
+    "separate": "a list of names",
     "independent": "a list of names",
     "inputs": "a list of inputs",
 }
@@ -355,6 +357,8 @@ def _keys(loc: tuple[str | int, ...]) -> list[str]:
     """Keys that are accepted where pydantic found an unknown one."""
     if len(loc) == 1:
         return list(SmoothExperiment.model_fields)
+    if loc[0] == "robot":
+        return list(OfRobots.model_fields)
     if "unknown" in loc:
         return list(UnknownDescription.model_fields)
     if "files" in loc:

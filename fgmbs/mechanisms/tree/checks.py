@@ -85,6 +85,8 @@ def _joints(description: RobotDescription) -> Iterator[str]:
             yield f"{where}.parent: {_no_link(joint.parent, links)}"
         if joint.child not in links:
             yield f"{where}.child: {_no_link(joint.child, links)}"
+        if joint.separate and joint.kind != "fixed":
+            yield f"{where}.separate: expected of fixed joints only; found one that is {joint.kind}"
         if joint.lower > joint.upper:
             yield f"{where}.limit: expected lower ≤ upper; found lower {joint.lower:g} and upper {joint.upper:g}"
         length = math.sqrt(sum(x * x for x in joint.axis))

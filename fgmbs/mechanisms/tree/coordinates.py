@@ -15,7 +15,7 @@ from fgmbs.typing import Coordinates, Velocities
 
 def is_flat(topology: TreeTopology) -> bool:
     """Whether all coordinates are numbers of one joint each."""
-    return not any(kind in SIZES for kind in topology.kinds)
+    return not any(kind in ("spherical", "floating") for kind in topology.kinds)
 
 
 def retract(topology: TreeTopology, q: Coordinates, v: Velocities) -> Coordinates:
@@ -73,7 +73,7 @@ def _by_joint(topology: TreeTopology, q: Coordinates, v: Velocities | None):
     """(kind, coordinates, velocities) of each joint, runs of scalar ones as one."""
     i = k = 0
     run = 0
-    own = [kind for j, kind in enumerate(topology.kinds) if topology.leaders[j] == j]
+    own = [kind for j, kind in enumerate(topology.kinds) if topology.leaders[j] == j and kind != "fixed"]
     for kind in [*own, None]:
         if kind is not None and kind not in SIZES:
             run += 1
@@ -98,6 +98,8 @@ def home(topology: TreeTopology, lower: np.ndarray, upper: np.ndarray) -> np.nda
                 parts.append(np.array([0.0, 0, 0, 1, 0, 0, 0]))
             case "spherical":
                 parts.append(np.array([1.0, 0, 0, 0]))
+            case "fixed":
+                pass
             case _:
                 parts.append(np.clip([0.0], lower[j], upper[j]))
     return np.concatenate(parts)

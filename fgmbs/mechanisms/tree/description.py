@@ -98,6 +98,9 @@ class Joint:
     mimic: Mimic | None = None
     actuated: bool = True
     """Whether a motor acts on it."""
+    separate: bool = False
+    """Of a fixed joint: its link stays a body of its own, whose inertial numbers have names; what the joint transmits
+    can be read."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,13 +1,13 @@
-"""Robots some of whose joints are held where they are."""
+"""Robots some of whose joints are held where they are, or keep what they hold as a body of its own."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from fgmbs.arguments import by_name, finite_number, nearest
+from fgmbs.arguments import by_name, finite_number, nearest, of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.tree.checks import SCALAR
 from fgmbs.mechanisms.tree.description import Joint, RobotDescription
@@ -29,6 +29,24 @@ def with_locked(description: RobotDescription, locked: Mapping[str, Any]) -> Rob
             held[joint.name] = joint.mimic.multiplier * held[joint.mimic.joint] + joint.mimic.offset
     fixed = tuple(_fixed(j, held[j.name]) if j.name in held else j for j in description.joints)
     return dataclasses.replace(description, joints=fixed)
+
+
+def with_separate(description: RobotDescription, separate: Sequence[str]) -> RobotDescription:
+    """The description with the links of these fixed joints as bodies of their own.
+
+    Raises:
+        ArgumentError: There is no such joint, or it moves.
+    """
+    of_type("separate", separate, (list, tuple), "names of fixed joints in a list")
+    kinds = {joint.name: joint.kind for joint in description.joints}
+    for name in separate:
+        of_type("separate", name, str, "names of fixed joints in a list")
+        if name not in kinds:
+            raise ArgumentError(f"separate: there is no joint {name!r}{nearest(name, kinds, 'joints')}")
+        if kinds[name] != "fixed":
+            raise ArgumentError(f"separate: expected names of fixed joints; found {name!r}, which is {kinds[name]}")
+    joints = (dataclasses.replace(j, separate=True) if j.name in separate else j for j in description.joints)
+    return dataclasses.replace(description, joints=tuple(joints))
 
 
 def _checked(name: str, value: object, joints: Mapping[str, Joint]) -> float:

@@ -86,6 +86,7 @@ def _joint(
         _pose(of.positions[k], of.rotations[k]),
         mimic=None if lead == k else follows,
         actuated=topology.actuated[k],
+        separate=kind == "fixed",
         **limits,
         **scalar,
     )

@@ -65,7 +65,7 @@ class Robot(AbstractMechanism):
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """Joints that move, in file order, followers too."""
+        """Joints that move, in file order, followers too, and fixed ones that are separate."""
         return self.topology.joints
 
     @property
@@ -148,7 +148,8 @@ class Robot(AbstractMechanism):
 
     @property
     def fixed_points(self) -> tuple[int, ...]:
-        return tuple(i for i, body in enumerate(self.topology.frame_bodies) if body < 0)
+        held = ~np.append(self.topology.supports.any(axis=0), False)  # the ground is body −1
+        return tuple(i for i, body in enumerate(self.topology.frame_bodies) if held[body])
 
     @property
     def reference(self) -> Coordinates:
@@ -159,7 +160,7 @@ class Robot(AbstractMechanism):
         found, count = [], 0
         for j, kind in enumerate(self.topology.kinds):
             if self.topology.leaders[j] == j:
-                parts = {"spherical": [3], "floating": [3, 3]}.get(kind, [1])
+                parts = {"spherical": [3], "floating": [3, 3], "fixed": []}.get(kind, [1])
                 for size in parts:
                     found += [count] * size
                     count += 1
@@ -321,8 +322,8 @@ class Robot(AbstractMechanism):
     ) -> Wrench:
         if joint not in self.topology.joints and joint in {j.name for j in self.description.joints}:
             raise ArgumentError(
-                f"joint: expected a joint that moves; found {joint!r}, which is fixed; "
-                f"known joints: {', '.join(self.topology.joints)}"
+                f"joint: expected a joint that moves, or one that is separate; found {joint!r}, which is fixed; "
+                f"load the robot with separate=[{joint!r}]"
             )
         j = _index(joint, self.topology.joints, "joint", "joints")
         return compiled.transmitted(*self.of, j, q, dq, ddq, lambda_)

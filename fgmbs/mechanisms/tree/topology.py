@@ -1,4 +1,7 @@
-"""What is static of a robot: which joint carries which, kinds and names; fixed joints are merged into their parents."""
+"""What is static of a robot: which joint carries which, kinds and names.
+
+What fixed joints hold is merged into their parents, unless it stays separate: such a joint has no velocity.
+"""
 
 import dataclasses
 import functools
@@ -8,18 +11,20 @@ import numpy as np
 from fgmbs.mechanisms.tree.checks import GROUND, SCALAR
 from fgmbs.mechanisms.tree.description import Joint, JointKind, Link, Pose, RobotDescription
 
-SIZES = {"spherical": (4, 3), "floating": (7, 6)}
-"""Numbers of coordinates and of velocities of joints that have more than one."""
+SIZES = {"spherical": (4, 3), "floating": (7, 6), "fixed": (0, 0)}
+"""Numbers of coordinates and of velocities of joints that have not one."""
 _COORDINATES = {
+    "fixed": (),
     "spherical": ("qw", "qx", "qy", "qz"),
     "floating": ("x", "y", "z", "qw", "qx", "qy", "qz"),
 }
-_VELOCITIES = {"spherical": ("wx", "wy", "wz"), "floating": ("wx", "wy", "wz", "vx", "vy", "vz")}
+_VELOCITIES = {"fixed": (), "spherical": ("wx", "wy", "wz"), "floating": ("wx", "wy", "wz", "vx", "vy", "vz")}
 
 
 @dataclasses.dataclass(frozen=True)
 class TreeTopology:
-    """Joints that move, in file order, each with the body that it carries; the ground is body −1."""
+    """Joints that move, and fixed ones that are separate, in file order, each with the body that it carries; the ground
+    is body −1."""
 
     name: str
     joints: tuple[str, ...]
@@ -76,13 +81,14 @@ class TreeTopology:
 
     @functools.cached_property
     def starts(self) -> tuple[np.ndarray, np.ndarray]:
-        """First coordinate and first velocity of each joint; those of the leader of a follower."""
+        """First coordinate and first velocity of each joint; those of the leader of a follower. Those of a fixed joint
+        do not move it."""
         sizes = [
             SIZES.get(k, (1, 1)) if j == lead else (0, 0)
             for j, (k, lead) in enumerate(zip(self.kinds, self.leaders, strict=True))
         ]
         ends = np.cumsum(np.array(sizes, int).reshape(-1, 2), axis=0)
-        starts = ends - np.array(sizes, int).reshape(-1, 2)
+        starts = np.minimum(ends - np.array(sizes, int).reshape(-1, 2), np.maximum(ends[-1:] - 1, 0))
         return starts[list(self.leaders), 0], starts[list(self.leaders), 1]
 
     @functools.cached_property
@@ -122,6 +128,8 @@ class TreeTopology:
                     found += ["rad"] * 3 + ["m"] * 3 if velocities else ["m"] * 3 + ["1"] * 4
                 case "spherical":
                     found += ["rad"] * 3 if velocities else ["1"] * 4
+                case "fixed":
+                    pass
                 case _:
                     found.append("m" if kind == "prismatic" else "rad")
         return tuple(found)
@@ -136,7 +144,7 @@ class TreeTopology:
 
 @dataclasses.dataclass(frozen=True)
 class Merged:
-    """A robot without fixed joints, in matrices."""
+    """A robot without fixed joints but those that are separate, in matrices."""
 
     topology: TreeTopology
     joints: tuple[Joint, ...]
@@ -168,7 +176,7 @@ def merged(description: RobotDescription) -> Merged:
         joints = [Joint(label, "floating", GROUND, root, actuated=False), *joints]
         root = GROUND
     by_child = {joint.child: joint for joint in joints}
-    moving = [joint for joint in joints if joint.kind != "fixed"]
+    moving = [joint for joint in joints if _is_kept(joint)]
     index = {joint.name: k for k, joint in enumerate(moving)}
 
     @functools.cache
@@ -177,7 +185,7 @@ def merged(description: RobotDescription) -> Merged:
         joint = by_child.get(link)
         if joint is None:
             return -1, np.eye(4).tobytes()
-        if joint.kind != "fixed":
+        if _is_kept(joint):
             return index[joint.name], np.eye(4).tobytes()
         body, pose = placed(joint.parent)
         return body, (_pose(pose) @ matrix(joint.pose)).tobytes()
@@ -224,6 +232,11 @@ def merged(description: RobotDescription) -> Merged:
         tuple((a[1], b[1]) for a, b in ends),
         tuple((multiplier, offset) for _, multiplier, offset in leads),
     )
+
+
+def _is_kept(joint: Joint) -> bool:
+    """Whether its link is a body of its own."""
+    return joint.kind != "fixed" or joint.separate
 
 
 def _pose(data: bytes) -> np.ndarray:

@@ -39,7 +39,8 @@ class ForceTorque(AbstractSensor):
 
         Args:
             name: Its name.
-            joint: Joint that moves and that it sits in; a gain of −1 gives what the link after the joint exerts.
+            joint: Joint that it sits in, one that moves or a fixed one that is separate (see `load`); a gain of −1
+                gives what the link after the joint exerts.
             frame: Link or frame in whose axes it reads, and about whose origin torques are; by default the link after
                 the joint.
             force: Axes of the forces that it reads, as ("x", "-y"); () for none.

@@ -76,7 +76,7 @@ def placed(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates, relativ
     shift = numbers.place + numbers.slide * x
     turns, shifts = {}, {}
     for j, kind in enumerate(topology.kinds):
-        if kind not in SIZES:
+        if kind not in ("spherical", "floating"):
             continue
         start, fixed, place = topology.starts[0][j], numbers.A[..., j : j + 1], numbers.place[:, j : j + 1]
         at = q[start : start + SIZES[kind][0], None]

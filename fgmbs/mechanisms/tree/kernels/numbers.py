@@ -205,6 +205,8 @@ def _free_columns(topology: TreeTopology) -> tuple[np.ndarray, np.ndarray]:
                 parts.append((one, no))
             case "floating":
                 parts.append((np.hstack([one, no]), np.hstack([no, one])))
+            case "fixed":
+                pass
             case _:
                 parts.append((np.zeros((3, 1)), np.zeros((3, 1))))
     angular, linear = zip(*parts, strict=True)

@@ -26,7 +26,7 @@ def transmitted(
 
     The force of a closure on them is −λ times the rate of Φ as they move on as one body.
     """
-    after = topology.supports[list(topology.columns).index(joint)]
+    after = topology.ancestry[joint]
     at, n, f = net_wrenches(topology, numbers, q, dq, ddq)
     here = at.p[:, joint]
     force = f @ after

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.tree.lagrangian.branches import check_parents
 from fgmbs.mechanisms.tree.robot import Robot
+from fgmbs.mechanisms.tree.topology import SIZES
 
 Matrices: TypeAlias = Float[Array, "joints 4 4"]
 """One matrix per joint."""
@@ -292,7 +293,7 @@ def of_robot(robot: Robot) -> HomogeneousTree:
     """
     topology, numbers = robot.of
     for j, (name, kind) in enumerate(zip(topology.joints, topology.kinds, strict=True)):
-        if kind in ("spherical", "floating") or topology.leaders[j] != j:
+        if kind in SIZES or topology.leaders[j] != j:
             found = kind if topology.leaders[j] == j else "one that follows another"
             raise ArgumentError(f"robot: expected joints of one degree of freedom; found '{name}', {found}")
 
