@@ -72,6 +72,19 @@ UnknownPlace = Annotated[
 ]
 
 
+def _places(value: Any) -> str:
+    several = isinstance(value, list | tuple) and any(isinstance(entry, list | tuple) for entry in value)
+    return "places" if several else "unknown" if _kind(value) == "unknown" else "list"
+
+
+UnknownPlaces = Annotated[
+    Annotated[Place, Tag("list")]
+    | Annotated[Annotated[tuple[Place, ...], Field(min_length=1)], Tag("places")]
+    | Annotated[UnknownDescription, Tag("unknown")],
+    Discriminator(_places),
+]
+
+
 class LossDescription(_Entry):
     """A robust loss."""
 
@@ -170,9 +183,9 @@ class CameraDescription(_Sensor):
     type: Literal["camera"]
     position: UnknownPlace
     rotation: UnknownPlace
-    point: str | None = None
+    point: Names | None = None
     body: str | None = None
-    at: UnknownPlace | None = None
+    at: UnknownPlaces | None = None
     on: str | None = None
     distortion: Calibration | None = None
 
@@ -351,4 +364,4 @@ def _path(loc: tuple[str | int, ...]) -> tuple[Path, type[BaseModel]]:
         model = UnknownDescription
     elif rest[1:2] == ["loss"] and len(rest) > 2:
         model = LossDescription
-    return (section, *(step for step in rest if step not in ("one", "list", "unknown"))), model
+    return (section, *(step for step in rest if step not in ("one", "list", "unknown", "places"))), model

@@ -77,6 +77,11 @@ class AbstractSensor(eqx.Module):
         return self.channel.rows
 
     @property
+    def group(self) -> int:
+        """Rows that read one thing, of which an outlier is one of all."""
+        return self.channel.group
+
+    @property
     def sigma(self) -> Float[Array, "*rows"] | Unknown:
         """Standard deviation of the noise, in the units of the reading."""
         return self.channel.sigma
@@ -134,11 +139,17 @@ class AbstractSensor(eqx.Module):
             reading: The instant that is read; a delay is the matter of who chooses it.
         """
         y, numbers = self.ideal(mechanism, reading), known(self.channel.calibration)
-        if "misalignment" in numbers:
-            y = turned_back(y, numbers["misalignment"])
-        if "gain" in numbers:
-            y = numbers["gain"] * y
-        return y + numbers["bias"] if "bias" in numbers else y
+
+        def calibrated(y):
+            if "misalignment" in numbers:
+                y = turned_back(y, numbers["misalignment"])
+            if "gain" in numbers:
+                y = numbers["gain"] * y
+            return y + numbers["bias"] if "bias" in numbers else y
+
+        if self.group == self.rows:
+            return calibrated(y)
+        return jax.vmap(calibrated)(y.reshape(-1, self.group)).ravel()
 
     def error(self, predicted: Float[Array, " rows"], measured: Float[Array, " rows"]) -> Float[Array, " rows"]:
         """predicted − measured; for angles modulo 2π the difference that is nearest to 0."""

@@ -46,6 +46,8 @@ class Channel(eqx.Module):
 
     name: str = eqx.field(static=True)
     columns: tuple[str, ...] = eqx.field(static=True)
+    group: int = eqx.field(static=True)
+    """Rows that read one thing: calibration and robust losses are of each group by itself."""
     sigma: Float[Array, "*rows"] | Unknown
     resolution: Float[Array, ""]
     calibration: dict[str, Float[Array, "*rows"] | Unknown]
@@ -58,6 +60,7 @@ class Channel(eqx.Module):
         name: str,
         rows: int,
         *,
+        group: int | None = None,
         sigma: Numbers | Unknown,
         columns: str | Sequence[str] | None = None,
         bias: Numbers | Unknown | None = None,
@@ -70,7 +73,7 @@ class Channel(eqx.Module):
     ):
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"name: expected a text; found {name!r}")
-        self.name = name
+        self.name, self.group = name, group or rows
         try:
             self.columns = _columns(name, rows, columns)
             self.sigma = _fitting("sigma", _positive("sigma", sigma), (rows,), whole=False)
@@ -83,13 +86,13 @@ class Channel(eqx.Module):
                 if isinstance(spread, np.ndarray):
                     refuse("time_sigma", spread, spread < 0, "a positive number or 0")
                 self.time_sigma = _fitting("time_sigma", number("time_sigma", time_sigma), ())
-            if misalignment is not None and rows not in (2, 3):
+            if misalignment is not None and self.group not in (2, 3):
                 found = "one row" if rows == 1 else f"{rows} rows"
                 raise ArgumentError(f"misalignment: only for sensors of two axes or three; this one has {found}")
             calibration = {}
             given = {"bias": bias, "gain": gain, "delay": delay, "misalignment": misalignment}
             for key, value in given.items():
-                shape = (rows,) if key == "bias" or (key == "misalignment" and rows == 3) else ()
+                shape = (self.group,) if key == "bias" or (key == "misalignment" and self.group == 3) else ()
                 if value is not None:
                     calibration[key] = _fitting(key, number(key, value), shape)
             gain = known(calibration.get("gain"))

@@ -1,5 +1,7 @@
 """Where a sensor sits or looks, and along which axes."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -16,31 +18,41 @@ Axes = tuple[str, ...]
 
 
 class Place(eqx.Module):
-    """A point of the mechanism, or a place on a body."""
+    """A point of the mechanism, or a place on a body; or several."""
 
-    point: str | None = eqx.field(static=True)
+    point: str | tuple[str, ...] | None = eqx.field(static=True)
     body: str | None = eqx.field(static=True)
-    at: Float[Array, " d"] | Unknown | None
+    at: Float[Array, "*places d"] | Unknown | None
     """In the frame of the body; None is its origin [m]."""
 
-    def position(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, " d"]:
+    def position(self, mechanism: AbstractMechanism, q: Coordinates, t: Scalar) -> Float[Array, "*places d"]:
         """Position, seen from the ground [m].
 
         Raises:
             ArgumentError: There is no such place.
         """
-        if self.point is not None:
+        if isinstance(self.point, str):
             return mechanism.point_position(self.point, q)
+        if self.point is not None:
+            return jnp.stack([mechanism.point_position(point, q) for point in self.point])
         rotation, origin = mechanism.body_frame(str(self.body), q, t)
         if self.at is None:
             return origin
-        if self.at.shape != origin.shape:
-            raise ArgumentError(f"at: expected {origin.size} numbers in the frame of the body; found {self.at.size}")
-        return origin + rotation @ self.at
+        if self.at.shape[-1:] != origin.shape:
+            expected = f"expected {origin.size} numbers in the frame of the body"
+            raise ArgumentError(f"at: {expected}; found {self.at.shape[-1]}")
+        return origin + self.at @ rotation.T
 
 
-def place(sensor: str, point: str | None, body: str | None, at: Numbers | Unknown | None) -> Place:
-    """The place that arguments of a sensor tell.
+def place(
+    sensor: str,
+    point: str | Sequence[str] | None,
+    body: str | None,
+    at: Numbers | Unknown | None,
+    *,
+    several: bool = False,
+) -> Place:
+    """The place that arguments of a sensor tell, or the places, if there may be several.
 
     Raises:
         ArgumentError: None or two of them, or `at` without a body, or neither two nor three numbers.
@@ -54,9 +66,16 @@ def place(sensor: str, point: str | None, body: str | None, at: Numbers | Unknow
         offset = None if at is None else number("at", at)
     except ArgumentError as error:
         raise ArgumentError(f"sensor {sensor!r}: {error}") from None
-    if offset is not None and known(offset).shape not in ((2,), (3,)):
+    shape = (2,) if offset is None else known(offset).shape
+    if shape[-1:] not in ((2,), (3,)) or len(shape) > 1 + several or shape[0] == 0:
         expected = "expected (x, y), in space (x, y, z), in the frame of the body"
-        raise ArgumentError(f"sensor {sensor!r}: at: {expected}; found {at!r}")
+        raise ArgumentError(f"sensor {sensor!r}: at: {expected}{', or several' * several}; found {at!r}")
+    if point is not None and not isinstance(point, str):
+        names = tuple(point) if several and isinstance(point, list | tuple) else ()
+        if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            expected = "expected the name of a point" + ", or different names in a list" * several
+            raise ArgumentError(f"sensor {sensor!r}: point: {expected}; found {point!r}")
+        point = names
     return Place(point, body, offset)
 
 

@@ -86,6 +86,19 @@ def test_a_file_builds_what_the_classes_build(tmp_path):
         np.testing.assert_allclose(a, b, rtol=1e-15)
 
 
+def test_a_camera_may_follow_several_points(tmp_path):
+    pose = "position: [0, 0, 1], rotation: [1, 0, 0], gain: 800, sigma: 1"
+    points, places = f"point: [P, Q], {pose}", f"body: b, at: [[0, 0, 1], [0, 1e-1, 0]], {pose}"
+    text = f"sensors: [{{type: camera, name: eye, {points}}}, {{type: camera, name: pair, {places}}}]"
+    (eye, pair), _ = read(tmp_path, text)
+    assert eye.columns == ("eye.P.x", "eye.P.y", "eye.Q.x", "eye.Q.y") and pair.rows == 4
+    np.testing.assert_array_equal(pair.place.at, [[0, 0, 1], [0, 0.1, 0]])
+    (fault,) = faults(tmp_path, text.replace("[0, 1e-1, 0]", "[0, a, 0]"))
+    assert "sensors[1].at[1][1]: expected a number" in fault
+    (fault,) = faults(tmp_path, text.replace("[0, 1e-1, 0]", "[0]"))
+    assert "sensors[1].at[1]: expected" in fault
+
+
 def test_a_file_needs_no_inputs(tmp_path):
     assert read(tmp_path, "sensors: [{type: distance, name: d, between: [A, B], sigma: 1}]")[1] == ()
 

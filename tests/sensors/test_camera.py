@@ -133,3 +133,79 @@ def test_where_a_camera_stands_is_found_from_what_it_sees():
         assert np.abs((found - exact) / std).max() < 4 and std.max() < 0.1
     apart = np.abs(np.asarray(result.q) - np.asarray(motion.q)) / np.asarray(result.q_std)
     assert np.mean(apart < 3) > 0.95
+
+
+MARKS = np.array([[0.05, 0.1, -0.6], [0.1, -0.05, -0.5], [-0.1, 0.1, -0.4]])
+"""On a hand [m]."""
+
+
+def test_several_places_are_read_as_each_by_itself():
+    """With a turned picture: the middle of it is one for all."""
+    turn, place = Rotation.from_rotvec([0.3, -0.5, 0.9]), np.array([0.2, 0.1, 0.4])
+    more = POSE | dict(misalignment=0.2, distortion=(0.1, -0.02))
+    seen = Camera("c", body="b", at=MARKS, **more)
+    assert seen.columns == ("c.0.x", "c.0.y", "c.1.x", "c.1.y", "c.2.x", "c.2.y") and seen.units == ("px",) * 6
+    assert seen.bias.shape == (2,) and seen.group == 2
+    seen.check(BODY)
+    alone = [Camera("c", body="b", at=at, **more).predict(BODY, standing(place, turn)) for at in MARKS]
+    np.testing.assert_allclose(seen.predict(BODY, standing(place, turn)), np.concatenate(alone), rtol=1e-13)
+
+
+def test_several_points_seen_from_a_body():
+    arms = two_arms()
+    reading = Reading(jnp.array([0.4, -0.7]), jnp.zeros(2), None, None, {}, jnp.asarray(0.0))
+    both = Camera("c", point=["tip", "ground"], on="hand", **POSE)
+    assert both.columns == ("c.tip.x", "c.tip.y", "c.ground.x", "c.ground.y")
+    alone = [Camera("c", point=name, on="hand", **POSE).predict(arms, reading) for name in ("tip", "ground")]
+    np.testing.assert_allclose(both.predict(arms, reading), np.concatenate(alone), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"at": np.zeros((0, 3))}, "at: expected (x, y), in space (x, y, z), in the frame of the body, or several"),
+        ({"at": np.zeros((1, 2, 3))}, "at: expected (x, y), in space (x, y, z), in the frame of the body, or several"),
+        ({"body": None, "point": []}, "point: expected the name of a point, or different names in a list; found []"),
+        ({"body": None, "point": ["P", "P"]}, "point: expected the name of a point, or different names in a list"),
+        ({"at": MARKS, "bias": np.zeros(6)}, "bias: expected 2 numbers, one for each row, or one; found shape (6,)"),
+        ({"at": MARKS, "columns": ["a", "b"]}, "columns: expected 6 names"),
+    ],
+)
+def test_what_several_places_need(change, text):
+    with pytest.raises(ArgumentError) as error:
+        Camera("c", **(dict(body="b", **POSE) | change))
+    assert text in str(error.value)
+
+
+def test_other_sensors_have_one_place():
+    with pytest.raises(ArgumentError, match="at: expected .* in the frame of the body; found"):
+        fgmbs.sensors.Accelerometer("a", body="b", at=MARKS, sigma=1)
+
+
+@pytest.mark.slow
+def test_a_mark_that_is_mistaken_or_not_seen_does_not_spoil_the_others():
+    """Where a camera stands, from three marks of a hand: one is hidden for a while, one now and then mistaken."""
+    arms = two_arms()
+    motion = fgmbs.simulate(arms, 1.0, 5e-3, start={"a": 0.5, "b": -0.8})
+    angles = [Encoder(name, of=name, sigma=2e-3) for name in ("a", "b")]
+    place = dict(body="hand", at=MARKS)
+    recording = fgmbs.readings(arms, motion, [*angles, Camera("eye", **place, **POSE)], seed=3)
+    signals = {name: np.array(recording[name].values) for name in recording}
+    signals["eye.0.x"][50:90] = signals["eye.0.y"][50:90] = np.nan
+    mistaken = np.sort(np.random.default_rng(0).choice(len(motion.t), 15, replace=False))
+    signals["eye.1.x"][mistaken] += 80.0
+    recording = fgmbs.Recording.of(np.asarray(motion.t), signals)
+    off = np.array([0.05, -0.04, 0.03])
+    sought = dict(position=Unknown(EYE + off, sigma=0.2), rotation=Unknown(TURN.as_rotvec() - off, sigma=0.2))
+    camera = Camera("eye", **place, **(POSE | sought), loss=fgmbs.losses.Huber())
+    result = fgmbs.smooth(arms, recording, [*angles, camera], [fgmbs.inputs.Disturbance(1e-6)])
+    assert result.status == fgmbs.Status.converged
+    for key, exact in (("position", EYE), ("rotation", TURN.as_rotvec())):
+        found, std = (np.asarray(of[f"eye.{key}"]) for of in (result.unknowns, result.unknowns_std))
+        assert np.abs((found - exact) / std).max() < 4 and std.max() < 0.01
+    (fit,) = (fit for fit in result.fits if fit.name == "eye")
+    hidden = np.isnan(np.asarray(fit.normalized)[50:90])
+    assert hidden[:, :2].all() and not hidden[:, 2:].any()
+    np.testing.assert_array_equal(np.flatnonzero(fit.weight < 0.05), mistaken)
+    others = np.abs(np.asarray(fit.normalized)[mistaken][:, 4:])
+    assert others.max() < 5

@@ -220,7 +220,7 @@ class EstimationModel(eqx.Module):
                     data=(forcing, delay if f"{sensor.name}.delay" in late else None),
                     shared=(sensor.name, *forcing.names),
                     loss=sensor.loss,
-                    group=sensor.rows,
+                    group=sensor.group,
                     name=sensor.name,
                 )
             )

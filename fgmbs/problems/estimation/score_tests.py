@@ -75,10 +75,10 @@ def scores(model: EstimationModel, x: Unknowns, data: StepData) -> Scores:
 
 def _calibrated(sensor: AbstractSensor) -> AbstractSensor:
     """The sensor with all calibration numbers, those of a perfect one where none were given."""
-    rows = sensor.rows
-    perfect = {"bias": jnp.zeros(rows), "gain": jnp.ones(())}
-    if rows in (2, 3):
-        perfect["misalignment"] = jnp.zeros((3,) if rows == 3 else ())
+    group = sensor.group
+    perfect = {"bias": jnp.zeros(group), "gain": jnp.ones(())}
+    if group in (2, 3):
+        perfect["misalignment"] = jnp.zeros((3,) if group == 3 else ())
     return eqx.tree_at(lambda s: s.channel.calibration, sensor, perfect | sensor.channel.calibration)
 
 

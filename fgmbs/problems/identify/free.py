@@ -83,7 +83,7 @@ def numbers_of(parts: Parts) -> dict[str, _Place]:
     for sensor in parts.sensors:
         for key in _CALIBRATION:
             value = getattr(sensor, key)
-            if key == "misalignment" and value is None and sensor.rows not in (2, 3):
+            if key == "misalignment" and value is None and sensor.group not in (2, 3):
                 continue
             found.setdefault(
                 f"{sensor.name}.{key}", _Place(sensor.name, key, _NEUTRAL[key] if value is None else value)
@@ -166,7 +166,7 @@ def _shaped(unknown: Unknown, leaf: Any) -> Unknown:
 
 def _with_number(part: Any, key: str, unknown: Unknown) -> Any:
     if isinstance(part, AbstractSensor) and key in _CALIBRATION:
-        shape = (part.rows,) if key == "bias" or (key == "misalignment" and part.rows == 3) else ()
+        shape = (part.group,) if key == "bias" or (key == "misalignment" and part.group == 3) else ()
         calibration = {**part.channel.calibration, key: unknown.reshaped(shape)}
         # In the order that a sensor made with it has.
         calibration = {name: calibration[name] for name in _CALIBRATION if name in calibration}

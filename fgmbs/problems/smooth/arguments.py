@@ -108,7 +108,7 @@ def prepare_smooth(
         free=free,
         sizes=sizes,
         recording=parts[0] if len(parts) == 1 else jax.tree.map(_stacked, *parts),
-        passed=jnp.asarray([1.0 if s.loss is None else left_of_normal(s.loss, s.rows)[0] for s in sensors]),
+        passed=jnp.asarray([1.0 if s.loss is None else left_of_normal(s.loss, s.group)[0] for s in sensors]),
         chart=chart,
         transition=transition_of(integrator),
         at_steps=at_steps,

@@ -163,7 +163,16 @@ def _groups(
     for sensor, rows in zip(sensors, read, strict=True):
         size = float(np.max(np.asarray(sensor.sigma)))
         made.append(
-            group_of(sensor.name, "sensor", rows, sensor.rows, size, f"{sensor.name}.sigma" in found, sensor.loss)
+            group_of(
+                sensor.name,
+                "sensor",
+                rows,
+                sensor.rows,
+                size,
+                f"{sensor.name}.sigma" in found,
+                sensor.loss,
+                sensor.group,
+            )
         )
     if alike := white(inputs):
         name = ", ".join(force.name for force in alike)
@@ -185,13 +194,20 @@ def _groups(
 
 
 def group_of(
-    name, kind, rows: FactorRows, width: int, size: float, found: bool, loss: AbstractLoss | None = None
+    name,
+    kind,
+    rows: FactorRows,
+    width: int,
+    size: float,
+    found: bool,
+    loss: AbstractLoss | None = None,
+    together: int | None = None,
 ) -> Group:
-    """The group of residuals that these rows are."""
+    """The group of residuals that these rows are: `width` at one time, so many of which share a loss."""
     r, weight, leverage = (np.asarray(part).reshape(-1, width) for part in rows[:3])
     there = weight > 0
     r = weight * np.where(there, r, 0.0)  # an outlier counts as much as the loss lets it pull
-    mean, variance = (1.0, 2.0) if loss is None else left_of_normal(loss, width)
+    mean, variance = (1.0, 2.0) if loss is None else left_of_normal(loss, together or width)
     dof = float(np.sum(np.where(there, 1 - leverage, 0.0)))
     chi2 = float(np.sum(r**2)) / mean
     # The distribution of χ² times a number that has this mean and variance.
@@ -242,10 +258,14 @@ def _fits(
             rows, samples, times = of_recording(of_sensor, number)
             first, shape = (0 if on_steps else 1), (-1, *samples.mask.shape[1:])
             r = rows.residual.reshape(shape)[: T - first]
-            weight = rows.weight.reshape(shape)[: T - first].max(axis=-1)
+            weight = rows.weight.reshape(shape)[: T - first]
             values, fractions, mask = (leaf[first:T] for leaf in samples)
             there = mask > 0
             used = there.any(axis=-1)
+            # Of rows that share a loss, those that are not there have none.
+            grouped = (*there.shape[:-1], -1, sensor.group)
+            weight = weight.reshape(grouped).max(axis=-1)
+            weight = np.where(there.reshape(grouped).any(axis=-1), weight, np.inf).min(axis=-1)
             place = np.nonzero(used)[0] + first
             normalized = np.where(there, r, np.nan)[used]
             measured = np.where(there, values, np.nan)[used]

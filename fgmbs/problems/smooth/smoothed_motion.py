@@ -71,7 +71,7 @@ class SensorFit:
     normalized: Float[np.ndarray, "samples rows"]
     """(predicted − measured)/σ, wrapped where the sensor is circular; nan for rows without a sample."""
     weight: Float[np.ndarray, " samples"]
-    """Weight that the robust loss leaves the sample, 1 without one."""
+    """Weight that the robust loss leaves the sample, the least of the things that it reads, 1 without one."""
 
     @property
     def outliers(self) -> Int[np.ndarray, " outliers"]:

@@ -1,8 +1,10 @@
 """Cameras."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Unpack
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -19,7 +21,7 @@ _BESIDE = 0.01
 
 
 class Camera(AbstractSensor):
-    """Where a point is in the picture of a camera in space: gain · (x, y) / z + bias, in the axes of the camera.
+    """Where points are in the picture of a camera in space: gain · (x, y) / z + bias, in the axes of the camera.
 
     Its x points to the right of the picture, y down and z forward. The gain is the focal length [px], the bias the
     pixel of the optical axis, the misalignment a turn of the picture about it. No camera sees what lies beside it or
@@ -41,32 +43,33 @@ class Camera(AbstractSensor):
         *,
         position: Numbers | Unknown,
         rotation: Numbers | Unknown,
-        point: str | None = None,
+        point: str | Sequence[str] | None = None,
         body: str | None = None,
         at: Numbers | Unknown | None = None,
         on: str | None = None,
         distortion: Numbers | Unknown | None = None,
         **options: Unpack[ChannelOptions],
     ):
-        """A camera that follows one point.
+        """A camera that follows a point, or several.
 
         Args:
             name: Its name.
             position: Where the camera is, seen from the ground or from the body that it is fixed to [m].
             rotation: Rotation vector that turns these axes into those of the camera [rad].
-            point: Point of the mechanism that it looks at; or
+            point: Point of the mechanism that it looks at, or several; or
             body: body that it looks at …
-            at: … and where, in the frame of the body; by default its origin [m].
+            at: … and where, in the frame of the body, one place or several; by default its origin [m].
             on: Body that carries the camera; by default it stands on the ground.
             distortion: Radial distortion (k₁, k₂, …): a place r from the middle is seen at r (1 + k₁ r² + k₂ r⁴ + …).
-            **options: What all sensors take, see `ChannelOptions`; the gain is needed.
+            **options: What all sensors take, see `ChannelOptions`; the gain is needed. Columns of several points are
+                NAME.POINT.x and NAME.POINT.y by default, of several places NAME.0.x …; what is not seen is nan.
 
         Raises:
             ArgumentError: An invalid argument.
         """
         if options.get("gain") is None:
             raise ArgumentError(f"sensor {name!r}: gain: expected the focal length of the camera in px; found none")
-        self.place, self.on = place(name, point, body, at), on
+        self.place, self.on = place(name, point, body, at, several=True), on
         try:
             self.position, self.rotation = (
                 _three(key, value) for key, value in (("position", position), ("rotation", rotation))
@@ -76,19 +79,33 @@ class Camera(AbstractSensor):
             raise ArgumentError(f"sensor {name!r}: {error}") from None
         if self.distortion is not None and known(self.distortion).ndim > 1:
             raise ArgumentError(f"sensor {name!r}: distortion: expected numbers k₁, k₂, …; found {distortion!r}")
-        self.channel = Channel(name, 2, **options)
+        marks = self._marks()
+        if marks and options.get("columns") is None:
+            options["columns"] = [f"{name}.{mark}.{axis}" for mark in marks for axis in "xy"]
+        self.channel = Channel(name, 2 * max(1, len(marks)), group=2, **options)
+
+    def _marks(self) -> tuple[str, ...]:
+        """What several points or places are called."""
+        points, at = self.place.point, known(self.place.at)
+        if isinstance(points, tuple):
+            return points
+        return tuple(map(str, range(len(at)))) if at is not None and at.ndim == 2 else ()
 
     @property
     def units(self) -> tuple[str, ...]:
-        return ("px", "px")
+        return ("px",) * self.rows
 
-    def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, "2"]:
-        p = self.place.position(mechanism, reading.q, reading.t)
-        if p.shape != (3,):
+    def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:
+        places = self.place.position(mechanism, reading.q, reading.t)
+        if places.shape[-1] != 3:
             raise ArgumentError("position: expected a mechanism in space; in the plane `Position` is the camera")
         if self.on is not None:
             R, origin = mechanism.body_frame(self.on, reading.q, reading.t)
-            p = R.T @ (p - origin)
+            places = (places - origin) @ R
+        return self._seen(places) if places.ndim == 1 else jax.vmap(self._seen)(places).ravel()
+
+    def _seen(self, p: Float[Array, "3"]) -> Float[Array, "2"]:
+        """A place in the picture, seen from what the camera is fixed to."""
         p = turned_back(p - known(self.position), known(self.rotation))
         depth = jnp.maximum(p[2], _BESIDE * _length(p))
         seen = p[:2] / depth

@@ -25,8 +25,8 @@ def groups_of(prediction: PredictionProblem, best: Prediction) -> tuple[Group, .
         weights = weights[..., weights.shape[-2] - r.shape[-2] :, :]
         robust = np.ones_like(r)
         if sensor.loss is not None:
-            squares = np.sum(r.reshape(*r.shape[:-1], -1, sensor.rows) ** 2, axis=-1)
-            robust = np.repeat(np.asarray(sensor.loss.weight(squares)), sensor.rows, axis=-1)
+            squares = np.sum(r.reshape(*r.shape[:-1], -1, sensor.group) ** 2, axis=-1)
+            robust = np.repeat(np.asarray(sensor.loss.weight(squares)), sensor.group, axis=-1)
         parts.append((sensor, r, np.where(weights != 0, robust, 0.0)))
     read = sum(int(np.sum(weight > 0)) for *_, weight in parts) + int(np.sum(linked)) * joints.shape[-1]
     share = min(fitted(prediction) / max(read, 1), 1.0)
@@ -39,6 +39,7 @@ def groups_of(prediction: PredictionProblem, best: Prediction) -> tuple[Group, .
             float(np.max(np.asarray(sensor.noise_sigma()))),
             False,
             sensor.loss,
+            sensor.group,
         )
         for sensor, r, weight in parts
     ]

@@ -158,7 +158,7 @@ class PredictionProblem(eqx.Module):
     def _samples(self, miss: Miss) -> Scalar:
         return sum(
             0.5
-            * jnp.sum(_squares(r, sensor.rows) if sensor.loss is None else sensor.loss.rho(_squares(r, sensor.rows)))
+            * jnp.sum(_squares(r, sensor.rows) if sensor.loss is None else sensor.loss.rho(_squares(r, sensor.group)))
             for sensor, r in zip(self.model.sensors, miss.sensors, strict=True)
         )
 
