@@ -145,7 +145,7 @@ def _finish(
     problem: IdentificationProblem,
     solution: Identified,
     *,
-    recordings: Recording | Sequence[Recording],
+    recordings: Recording | Sequence[Recording] = (),
     notes: Sequence[str] = (),
     throw: bool = True,
 ) -> Identification:

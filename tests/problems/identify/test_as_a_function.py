@@ -36,6 +36,8 @@ def check_members(problems, fits, recordings):
             assert again.parameters[name] == pytest.approx(fit.parameters[name], rel=0, abs=1e-6 * fit.std[name])
             assert again.std[name] == pytest.approx(fit.std[name], rel=1e-6)
             np.testing.assert_allclose(again.intervals()[name], fit.intervals()[name], atol=1e-5 * fit.std[name])
+    with pytest.raises(ArgumentError, match="recording: expected at least one; found none"):
+        fgmbs.finish(problems[0], member(found, 0))
     return found
 
 
