@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import tyro
 
 import fgmbs
-from fgmbs.compiled.cache import VARIABLE, cache
+from fgmbs.compiled import CACHE_VARIABLE
 from fgmbs.errors import ArgumentError, FgmbsError
 from fgmbs.io.experiments.experiment import (
     Experiment,
@@ -25,7 +25,7 @@ from fgmbs.io.experiments.smooth_experiment import SmoothExperiment, SmoothOptio
 _FAILED, _INTERRUPTED = 2, 130
 
 _ABOUT = f"""Motion, forces and parameters of mechanisms. Compiled programs are kept in the user's folder for caches:
---cache FOLDER (or {VARIABLE}=FOLDER) names another one, --cache off keeps none. --version says the version."""
+--cache FOLDER (or {CACHE_VARIABLE}=FOLDER) names another one, --cache off keeps none. --version says the version."""
 
 
 @dataclass
@@ -109,7 +109,10 @@ def main(args: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
         try:
-            _do(_parse(_cached(sys.argv[1:] if args is None else list(args))))
+            folder, others = _told(sys.argv[1:] if args is None else list(args))
+            command = _parse(others)
+            _switch_cache_on(folder)
+            _do(command)
             sys.stdout.flush()
         except KeyboardInterrupt as interrupt:  # `Interrupted` too
             _say(str(interrupt) or "interrupted")
@@ -147,19 +150,24 @@ def _do(command: Simulate | Inverse | Run | RunInverse | Check | Identified | Sm
             commands.simulate(Experiment(mechanism=mechanism, **settings.model_dump()))
 
 
-def _cached(args: list[str]) -> list[str]:
-    """Switches the cache of compiled programs on; all arguments but those about it. Says the version, if asked."""
+def _told(args: list[str]) -> tuple[str | None, list[str]]:
+    """(folder of the cache of compiled programs, all other arguments). Says the version, if asked."""
     parser = argparse.ArgumentParser(prog="fgmbs", add_help=False, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"fgmbs {fgmbs.__version__}")
     parser.add_argument("--cache")
     given, others = parser.parse_known_args(args)
+    return given.cache, others
+
+
+def _switch_cache_on(folder: str | None) -> None:
+    from fgmbs.compiled.cache import cache  # late: --help needs none
+
     try:
-        cache(given.cache)
+        cache(folder)
     except ArgumentError as error:
-        if given.cache is not None or VARIABLE in os.environ:
+        if folder is not None or CACHE_VARIABLE in os.environ:
             raise
         _say(f"warning: {error}; compiled programs are not kept")
-    return others
 
 
 def _parse(args: list[str]) -> Simulate | Inverse | Run | RunInverse | Check | Identified | SmoothExperiment:

@@ -9,11 +9,9 @@ import jax
 import platformdirs
 from jax.experimental.compilation_cache import compilation_cache as jax_cache
 
-from fgmbs.compiled import store
+from fgmbs.compiled import CACHE_VARIABLE, store
 from fgmbs.errors import ArgumentError
 
-VARIABLE = "FGMBS_CACHE"
-"""Environment variable: a folder for compiled programs, or "off"."""
 _LARGEST = 1024**3
 """Size of the cache of JAX, above which what was not used for longest is dropped, as in `store` [bytes]."""
 _PROGRAMS = "programs"
@@ -40,7 +38,7 @@ def cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
     """
     if (given := os.environ.get("JAX_COMPILATION_CACHE_DIR")) and folder is None:
         return Path(given)
-    wanted = os.environ.get(VARIABLE) if folder is None else os.fspath(folder)
+    wanted = os.environ.get(CACHE_VARIABLE) if folder is None else os.fspath(folder)
     if wanted == "off":
         jax.config.update("jax_compilation_cache_dir", None)
         jax_cache.reset_cache()
