@@ -50,11 +50,11 @@ def cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
         own.mkdir(parents=True, exist_ok=True)
         if not os.access(own, os.W_OK):
             raise PermissionError(13, "Permission denied")
+        _mend(own)
     except OSError as error:
         raise ArgumentError(
             f"cache: expected a folder that can be written to, or 'off'; found '{path}': {error.strerror}"
         ) from None
-    _mend(own)
     jax.config.update("jax_compilation_cache_dir", str(own))
     jax.config.update("jax_compilation_cache_max_size", _LARGEST)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", _SHORTEST)

@@ -9,13 +9,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.mechanisms.tree.kernels.vectors import moved_quaternion, of_quaternion, turn_between
-from fgmbs.mechanisms.tree.topology import SIZES, TreeTopology
+from fgmbs.mechanisms.tree.topology import SIZES, TURNING, TreeTopology
 from fgmbs.typing import Coordinates, Velocities
 
 
 def is_flat(topology: TreeTopology) -> bool:
     """Whether all coordinates are numbers of one joint each."""
-    return not any(kind in ("spherical", "floating") for kind in topology.kinds)
+    return not any(kind in TURNING for kind in topology.kinds)
 
 
 def retract(topology: TreeTopology, q: Coordinates, v: Velocities) -> Coordinates:

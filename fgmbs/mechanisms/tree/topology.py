@@ -13,6 +13,8 @@ from fgmbs.mechanisms.tree.description import Joint, JointKind, Link, Pose, Robo
 
 SIZES = {"spherical": (4, 3), "floating": (7, 6), "fixed": (0, 0)}
 """Numbers of coordinates and of velocities of joints that have not one."""
+TURNING = ("spherical", "floating")
+"""Joints with a quaternion among their coordinates."""
 _COORDINATES = {
     "fixed": (),
     "spherical": ("qw", "qx", "qy", "qz"),

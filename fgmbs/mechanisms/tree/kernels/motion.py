@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers
 from fgmbs.mechanisms.tree.kernels.vectors import Matrices, Vectors, cross, of_quaternion, product, times
-from fgmbs.mechanisms.tree.topology import SIZES, TreeTopology
+from fgmbs.mechanisms.tree.topology import SIZES, TURNING, TreeTopology
 from fgmbs.typing import Coordinates, Velocities
 
 
@@ -76,7 +76,7 @@ def placed(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates, relativ
     shift = numbers.place + numbers.slide * x
     turns, shifts = {}, {}
     for j, kind in enumerate(topology.kinds):
-        if kind not in ("spherical", "floating"):
+        if kind not in TURNING:
             continue
         start, fixed, place = topology.starts[0][j], numbers.A[..., j : j + 1], numbers.place[:, j : j + 1]
         at = q[start : start + SIZES[kind][0], None]

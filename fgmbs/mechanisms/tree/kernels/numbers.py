@@ -12,7 +12,7 @@ from fgmbs.mechanisms.friction import Friction
 from fgmbs.mechanisms.tree.checks import SCALAR
 from fgmbs.mechanisms.tree.description import RobotDescription
 from fgmbs.mechanisms.tree.kernels.vectors import Matrices, Vectors, outer, product, rotation, skew, times
-from fgmbs.mechanisms.tree.topology import Merged, TreeTopology
+from fgmbs.mechanisms.tree.topology import TURNING, Merged, TreeTopology
 
 
 class TreeParameters(eqx.Module):
@@ -154,7 +154,7 @@ def tree_numbers(topology: TreeTopology, of: TreeParameters) -> TreeNumbers:
     fixed, K = rotation(of.rotations.T), skew(axis)
     along = slides + screws * of.pitches
     xx, yy, zz, xy, xz, yz = of.inertias.T
-    scalar = np.array([kind not in ("spherical", "floating") for kind in kinds], float)
+    scalar = np.array([kind not in TURNING for kind in kinds], float)
     angular, linear = _free_columns(topology)
     single = scalar[columns]
     C = -turns * product(fixed, product(K, K))

@@ -156,11 +156,10 @@ class PredictionProblem(eqx.Module):
         return (theta - self.free.value) / self.free.sigma
 
     def _samples(self, miss: Miss) -> Scalar:
-        return sum(
-            0.5
-            * jnp.sum(_squares(r, sensor.rows) if sensor.loss is None else sensor.loss.rho(_squares(r, sensor.group)))
-            for sensor, r in zip(self.model.sensors, miss.sensors, strict=True)
+        squares = (
+            (sensor, _squares(r, sensor.group)) for sensor, r in zip(self.model.sensors, miss.sensors, strict=True)
         )
+        return sum(0.5 * jnp.sum(s if sensor.loss is None else sensor.loss.rho(s)) for sensor, s in squares)
 
 
 def prepare_prediction(
