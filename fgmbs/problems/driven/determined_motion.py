@@ -13,7 +13,7 @@ import numpy as np
 
 from fgmbs.algebra.pseudo_inverse import row_norms
 from fgmbs.compiled.buckets import by_step
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import FULLY, program
 from fgmbs.compiled.tracing import is_traced, repeat, where_needed
 from fgmbs.dynamics.drive import least_effort
 from fgmbs.dynamics.forcing import force_directions
@@ -134,12 +134,12 @@ def _turned(mechanism: AbstractMechanism, drawn: Coordinates, t: Scalar, followe
     return aimed(mechanism, drawn, t, given, drawn.at[places].add(2 * jnp.pi * turns))
 
 
-@program
+@program(**FULLY)
 def _walk(mechanism, q0, wanted: DesiredMotion, needed) -> Tracked:
     return walk(prepared(mechanism), q0, wanted.t, wanted.followed, wanted.y, needed=needed)
 
 
-@program
+@program(**FULLY)
 def _forces(mechanism, motors: tuple[Motor, ...], outside: Outside, wanted: DesiredMotion, tracked: Tracked, cov: bool):
     """The motion of these poses, and its forces."""
     mechanism, t, followed = prepared(mechanism), wanted.t, wanted.followed
