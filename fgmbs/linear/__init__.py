@@ -6,7 +6,7 @@ from fgmbs.linear.bounds import Margins
 from fgmbs.linear.covariance import Marginals
 from fgmbs.linear.factorization import Factorization
 from fgmbs.linear.sequential import factorize_matrix
-from fgmbs.linear.sqrt import marginalize_first
+from fgmbs.linear.sqrt import marginalize_first, unfollowed
 
 METHODS = {"sequential": sequential.factorize, "sqrt": sqrt.factorize, "dense": dense.factorize}
 """factorize(system, damping_steps, damping_globals) by name."""
@@ -21,4 +21,5 @@ __all__ = [
     "Margins",
     "factorize_matrix",
     "marginalize_first",
+    "unfollowed",
 ]

@@ -45,6 +45,58 @@ def marginalize_first(
     return prior[:-1, :-1], prior[:-1, -1], prior[-1, -1]
 
 
+def unfollowed(system: LeastSquares, count: int) -> tuple[Float[Array, " count"], Float[Array, " count"]]:
+    """What is left of the columns of the last globals where the steps and the other globals follow them as far as they
+    can: its square, and its product with what they leave of the residuals.
+
+    So much each of these globals would be known by if it were the only one that is unknown beside the others. The rows
+    of a step that are left are summed up, not carried on: the work is linear in the number of such globals.
+    """
+    p = system.num_globals - count
+    of_one = lambda system: _unfollowed_by_steps(system, p)
+    if not system.joint:
+        left, squares, products = of_one(system)
+    else:
+        left, squares, products = jax.vmap(of_one)(system.each())
+        alone = jnp.column_stack([system.global_jacobian, system.global_residual])
+        left = jnp.concatenate([left.reshape(-1, left.shape[-1]), alone])
+        squares, products = jnp.sum(squares, axis=0), jnp.sum(products, axis=0)
+    _, more = _followed(left, p)
+    return squares + more[0], products + more[1]
+
+
+def _unfollowed_by_steps(system: LeastSquares, p: int):
+    """(rows on (globals, 1) that the steps do not follow and the first p globals may, squares and products of those
+    that are left without either)."""
+    nx = system.step_size
+
+    def advance(state, rows):
+        past, squares, products = state
+        pair, step = rows
+        rows, more = _followed(_overlap(past, pair, nx), 2 * nx + p)
+        past = jnp.concatenate([rows[nx:, nx:], jnp.column_stack(step)])
+        return (past, squares + more[0], products + more[1]), None
+
+    past, (squares, products) = _followed(
+        jnp.concatenate([jnp.column_stack(rows) for rows in system.first_rows()]), nx + p
+    )
+    none = jnp.zeros((system.step_residual.shape[1], past.shape[1]), past.dtype)
+    pairs = (system.pair_start, system.pair_end, system.pair_arrow, system.pair_residual)
+    steps = (system.step_jacobian[1:], system.step_arrow[1:], system.step_residual[1:])
+    start = jnp.concatenate([past, none]), squares, products
+    (past, squares, products), _ = scan(advance, start, (pairs, steps))
+    rows, more = _followed(past, nx + p)
+    return rows[nx:, nx:], squares + more[0], products + more[1]
+
+
+def _followed(rows: Float[Array, "rows columns"], size: int):
+    """R of the first `size` columns with what it makes of the others; squares of those but the last in the rows below,
+    and their products with the last one."""
+    rows = jnp.linalg.qr(_sort_rows(_pad_rows(rows, size), size), mode="r")
+    below = rows[size:, size:]
+    return rows[:size], (jnp.sum(below[:, :-1] ** 2, axis=0), below[:, -1] @ below[:, :-1])
+
+
 class QRTriangle(Triangle):
     """The triangle that a QR factorization leaves."""
 
@@ -113,17 +165,17 @@ def _overlap(past, pair, nx):
 
 def _triangularize(rows: Float[Array, "rows columns"]) -> Float[Array, "columns columns"]:
     """R of the QR factorization."""
-    return jnp.linalg.qr(_sort_rows(rows), mode="r")
+    return jnp.linalg.qr(_pad_rows(_sort_rows(rows, -1), rows.shape[1]), mode="r")
 
 
-def _sort_rows(rows: Float[Array, "rows columns"]) -> Float[Array, "more columns"]:
-    """The rows, heaviest first, at least as many as columns.
+def _sort_rows(rows: Float[Array, "rows columns"], size: int) -> Float[Array, "rows columns"]:
+    """The rows, heaviest first in the first `size` columns.
 
     With that order Householder reflections are stable row by row (Powell and Reid 1969; Cox and Higham 1998): weights
     twelve orders of magnitude apart cost no digits.
     """
-    weights = jnp.max(jnp.abs(rows[:, :-1]), axis=1)
-    return _pad_rows(rows[jnp.argsort(-jax.lax.stop_gradient(weights))], rows.shape[1])
+    weights = jnp.max(jnp.abs(rows[:, :size]), axis=1, initial=0.0)
+    return rows[jnp.argsort(-jax.lax.stop_gradient(weights))]
 
 
 def _pad_rows(rows: Float[Array, "rows columns"], count: int) -> Float[Array, "more columns"]:
@@ -156,7 +208,8 @@ def _first_rows(system: LeastSquares) -> Float[Array, "rows columns"]:
     """All rows on step 0 or the globals alone, and between steps 0 and 1."""
     past = jnp.concatenate([jnp.column_stack(rows) for rows in system.first_rows()])
     pair = (system.pair_start[0], system.pair_end[0], system.pair_arrow[0], system.pair_residual[0])
-    return _sort_rows(_overlap(past, pair, system.step_size))
+    rows = _overlap(past, pair, system.step_size)
+    return _pad_rows(_sort_rows(rows, -1), rows.shape[1])
 
 
 @jax.custom_jvp

@@ -10,7 +10,7 @@ import pytest
 import scipy.optimize
 from all_methods import ALL, answers
 
-from fgmbs.linear import METHODS, LeastSquares
+from fgmbs.linear import METHODS, LeastSquares, unfollowed
 from fgmbs.linear.leverage import leverages
 
 CASES = {"some": (3, 5, 3), "one": (1, 4, 2), "one step": (4, 1, 3), "nothing shared": (3, 4, 0)}
@@ -261,3 +261,14 @@ def test_program_does_not_grow_with_recordings_or_steps(joint):
 
     for method in ("sequential", "sqrt"):
         assert size(method, 3, 20, 2) == size(method, 6, 60, 2)
+
+
+@pytest.mark.parametrize("p", [0, 3])
+def test_what_no_recording_can_follow_is_that_of_dense_rows(joint, p):
+    count = 20
+    system = joint.random(3, 5, p + count)
+    J, r = joint.dense(system)
+    left = J[:, -count:] - J[:, :-count] @ np.linalg.lstsq(J[:, :-count], J[:, -count:], rcond=None)[0]
+    squares, products = jax.jit(unfollowed, static_argnums=1)(system, count)
+    np.testing.assert_allclose(squares, np.sum(left**2, axis=0), rtol=1e-11)
+    np.testing.assert_allclose(products, left.T @ r, rtol=1e-10, atol=1e-11)

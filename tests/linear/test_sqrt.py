@@ -1,11 +1,12 @@
 from fractions import Fraction
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs.linear import METHODS, marginalize_first
+from fgmbs.linear import METHODS, marginalize_first, unfollowed
 
 MINIMIZERS = {
     name: jax.jit(lambda system, *damping, factorize=factorize: factorize(system, *damping).minimizer())
@@ -19,7 +20,7 @@ def marginalize(system):
 
 
 def exact_minimizer(J, r):
-    """argmin ‖J x + r‖ in rational arithmetic: Gauss–Jordan elimination of the normal equations."""
+    """argmin ‖J x + r‖, in rational arithmetic: Gauss–Jordan elimination of the normal equations."""
     rows = [[Fraction(x) for x in [*row, residual]] for row, residual in zip(J.tolist(), r.tolist(), strict=True)]
     n = J.shape[1]
     A = [[sum(row[i] * row[j] for row in rows if row[i]) for j in range(n + 1)] for i in range(n)]
@@ -28,7 +29,7 @@ def exact_minimizer(J, r):
         for k in range(n):
             if k != i and A[k][i]:
                 A[k] = [x - A[k][i] * y for x, y in zip(A[k], A[i], strict=True)]
-    return np.array([-float(row[n]) for row in A])
+    return [-row[n] for row in A]
 
 
 @pytest.mark.parametrize(("prior", "coupling"), [(1e-6, 1.0), (1.0, 1e6), (1e-6, 1e6)])
@@ -36,7 +37,7 @@ def test_weights_far_apart_cost_no_digits(systems, prior, coupling):
     """Soft priors beside tight constraints: condition 1e8, 1e8, 1e14 of J; its square is beyond Cholesky."""
     system = systems.random(3, 0, rows=(4, 2, 2, 0), prior=prior, coupling=coupling)
     zero = jnp.zeros((3, systems.nx)), jnp.zeros(0)
-    exact = exact_minimizer(*systems.dense(system))
+    exact = np.array(exact_minimizer(*systems.dense(system)), float)
 
     def error(method):
         return np.linalg.norm(systems.flat(MINIMIZERS[method](system, *zero)) - exact) / np.linalg.norm(exact)
@@ -117,3 +118,34 @@ def test_second_derivative_of_a_prior_is_refused(systems):
 
     with pytest.raises(NotImplementedError, match="first derivatives only"):
         jax.hessian(cost)(1.0)
+
+
+@pytest.mark.parametrize(
+    ("num_steps", "p", "rows"), [(6, 2, (5, 3, 2, 4)), (6, 0, (5, 3, 2, 0)), (1, 3, (9, 3, 0, 2)), (4, 2, (2, 9, 1, 0))]
+)
+def test_what_steps_and_other_globals_cannot_follow_is_that_of_dense_rows(systems, num_steps, p, rows):
+    count = 30
+    system = systems.random(num_steps, p + count, rows=rows)
+    J, r = systems.dense(system)
+    left = J[:, -count:] - J[:, :-count] @ np.linalg.lstsq(J[:, :-count], J[:, -count:], rcond=None)[0]
+    squares, products = jax.jit(unfollowed, static_argnums=1)(system, count)
+    # Some are followed in full, where there are hardly more rows than steps and globals.
+    np.testing.assert_allclose(squares, np.sum(left**2, axis=0), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(products, left.T @ r, rtol=1e-11, atol=1e-11)
+
+
+def test_tight_rows_do_not_hide_what_is_left_of_soft_ones(systems):
+    """Rows between steps 1e9 times as heavy: the normal equations would leave nothing but rounding."""
+    system = systems.random(6, 8, rows=(5, 3, 4, 4), coupling=1e9)
+    system = eqx.tree_at(lambda s: s.pair_arrow, system, system.pair_arrow.at[:, :, -5:].multiply(1e-9))
+    J, r = systems.dense(system)
+    squares, products = jax.jit(unfollowed, static_argnums=1)(system, 5)
+    for k, (square, product) in enumerate(zip(squares, products, strict=True)):
+        column = J[:, J.shape[1] - 5 + k]
+        x = exact_minimizer(J[:, :-5], column)
+        rows = zip(J[:, :-5].tolist(), column.tolist(), strict=True)
+        left = [Fraction(b) + sum(Fraction(a) * y for a, y in zip(row, x, strict=True) if a) for row, b in rows]
+        assert square == pytest.approx(float(sum(e**2 for e in left)), rel=1e-9)
+        assert product == pytest.approx(
+            float(sum(e * Fraction(b) for e, b in zip(left, r.tolist(), strict=True))), rel=1e-7
+        )

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.factors.base import Factor
 from fgmbs.graph.time_graph import Look, Unknowns, over_time, reweighted
-from fgmbs.linear import METHODS, LeastSquares
+from fgmbs.linear import LeastSquares, unfollowed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
 from fgmbs.problems.estimation.unknowns import name_of
@@ -55,11 +55,8 @@ def scores(model: EstimationModel, x: Unknowns, data: StepData) -> Scores:
     late = [k for k, sensor in enumerate(sensors) if f"{sensor.name}.delay" not in free.names]
     system = _with_columns(look.system, *_delays(model, x, data, graph.factors, look, late))
 
-    undamped = graph.zeros(x).steps, jnp.zeros(free.size + len(late))
-    U, u = METHODS["sqrt"](system, *undamped).factor.of_globals()
-    U, u = U[p:, p:], u[p:]
     values = jnp.concatenate([values, model.delays[np.asarray(late, int)]])
-    information = jnp.sum(U**2, axis=0)
+    information, slope = unfollowed(system, values.size)
     arrows = (system.initial_arrow, system.step_arrow, system.pair_arrow)
     effect = sum(jnp.sum(arrow**2, axis=tuple(range(arrow.ndim - 1))) for arrow in arrows)[p:]
     size = jnp.where(values == 0, jnp.max(jnp.abs(values), initial=1.0), jnp.abs(values))
@@ -68,7 +65,7 @@ def scores(model: EstimationModel, x: Unknowns, data: StepData) -> Scores:
     return Scores(
         (*free.number_names[p:], *(f"{sensors[k].name}.delay" for k in late)),
         values,
-        jnp.where(told, U.T @ u / information, 0.0),
+        jnp.where(told, -slope / information, 0.0),
         jnp.where(told, 1 / jnp.sqrt(information), jnp.inf),
     )
 
