@@ -127,3 +127,26 @@ def test_an_online_estimator_afloat(afloat, tumbling):
     off = np.asarray(afloat.local(tumbling.q[-1], jnp.asarray(estimate.q)))
     assert np.abs(off).max() < 0.05
     assert np.mean(np.abs((np.asarray(estimate.dq) - tumbling.dq[-1]) / estimate.dq_std) < 3) == 1
+
+
+def test_numbers_of_a_satellite_are_identified(afloat, tumbling):
+    """A mass told by how the arm turns the body, and a damping; a camera tells the attitude."""
+    eye = dict(position=(0, -5, 0), rotation=(-np.pi / 2, 0, 0), gain=800.0, sigma=1.0)
+    sensors = [
+        *(Encoder(name, of=name, sigma=1e-3) for name in ("shoulder", "elbow")),
+        Gyroscope("gyro", body="body", axes=AXES, sigma=0.01),
+        Position("place", body="body", axes=AXES, sigma=5e-3),
+        Camera("eye", body="body", at=[(0.1, 0.1, 0.1), (-0.1, 0.1, 0.1)], **eye),
+    ]
+    recording = fgmbs.readings(afloat, tumbling, sensors, seed=4)
+    guess = afloat.with_parameters({"lower.mass": 0.9, "elbow.damping": 0.02})
+    free = {"lower.mass": (0.1, 5.0), "elbow.damping": (1e-3, 1.0)}
+    start = {"shoulder": 0.5, "elbow": -0.8}
+    fit = fgmbs.identify(guess, recording, sensors, [Disturbance(1e-5)], free=free, start=start)
+    assert fit.status == fgmbs.Status.converged
+    for name, true in (("lower.mass", 0.7), ("elbow.damping", 0.05)):
+        assert abs(fit.parameters[name] - true) < 3 * fit.std[name] < true
+    assert (
+        "lower.mass" in fit.report()
+        and fit.mechanism.physical_parameters()["lower.mass"] == fit.parameters["lower.mass"]
+    )

@@ -133,6 +133,22 @@ def test_where_a_camera_stands_is_found_from_what_it_sees():
         assert np.abs((found - exact) / std).max() < 4 and std.max() < 0.1
     apart = np.abs(np.asarray(result.q) - np.asarray(motion.q)) / np.asarray(result.q_std)
     assert np.mean(apart < 3) > 0.95
+    # Three numbers of a place and of a turn, where the picture has two.
+    data = result.to_dataset()
+    units = dict(zip(data.unknown.values, data.unknown_unit.values, strict=True))
+    assert [units[f"eye.{key}[2]"] for key in ("position", "rotation")] == ["m", "rad"]
+    assert "eye.position[2]" in result.report()
+
+
+@pytest.mark.slow
+def test_what_would_change_of_a_camera_is_told_in_its_unit():
+    arms = two_arms()
+    motion = fgmbs.simulate(arms, 0.5, 5e-3, start={"a": 0.5, "b": -0.8})
+    seen = [*(Encoder(name, of=name, sigma=2e-3) for name in ("a", "b")), Camera("eye", body="hand", **POSE)]
+    recording = fgmbs.readings(arms, motion, seen, seed=3)
+    data = fgmbs.smooth(arms, recording, seen, [fgmbs.inputs.Disturbance(1e-6)]).to_dataset()
+    units = dict(zip(data.known.values, data.known_unit.values, strict=True))
+    assert units["eye.position[2]"] == "m" and units["eye.rotation[1]"] == "rad" and units["eye.bias[1]"] == "px"
 
 
 MARKS = np.array([[0.05, 0.1, -0.6], [0.1, -0.05, -0.5], [-0.1, 0.1, -0.4]])

@@ -243,14 +243,19 @@ def _score_tests(motion: "SmoothedMotion") -> Contents:
 _OF_BODIES = {"mass": "kg", "I0": "kg m²", "length": "m"}
 """Units of what mechanism files give of bodies."""
 
+_OF_SENSORS = {
+    **{"delay": "s", "time_sigma": "s", "misalignment": "rad", "gain": "", "at": "m"},
+    **{"position": "m", "rotation": "rad", "distortion": ""},
+}
+"""Units of numbers of sensors that are not of the unit of what they read."""
+
 
 def _unit(motion: "SmoothedMotion", name: str, row: int) -> str:
     owner, _, key = name.rpartition(".")
     for sensor in motion.sensors:
         if sensor.name == owner and hasattr(sensor, key):
             # A gain is of the column's unit, which is not known, per that of the sensor.
-            known = {"delay": "s", "time_sigma": "s", "misalignment": "rad", "gain": "", "at": "m"}
-            return known[key] if key in known else sensor.units[row]
+            return _OF_SENSORS[key] if key in _OF_SENSORS else sensor.units[row]
     if key in ("delay", "lag", "limit", "time_constant"):  # a command's limit is of the column's unit
         return "" if key == "limit" else "s"
     own = _OF_BODIES.get(key, "SI") if owner else "SI"
