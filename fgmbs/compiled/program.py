@@ -27,7 +27,7 @@ from fgmbs.compiled.tracing import is_traced
 _NONE: dict[str, Any] = {}
 _FASTER = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
 """XLA's first way to emit kernels takes two thirds of the time that the second one does, and they are as fast. The
-first level of optimization spares another tenth, of large programs a third; most become 5 % slower at most."""
+first level of optimization spares another tenth, of large programs a third; few become more than 5 % slower."""
 
 FULLY = {"xla_backend_optimization_level": 3}
 """Options of a program that computes thousands of states of many coordinates by plain arithmetic, and is not large: it

@@ -55,46 +55,42 @@ def unfollowed(system: LeastSquares, count: int) -> tuple[Float[Array, " count"]
     p = system.num_globals - count
     of_one = lambda system: _unfollowed_by_steps(system, p)
     if not system.joint:
-        left, squares, products = of_one(system)
+        left, sums = of_one(system)
     else:
-        left, squares, products = jax.vmap(of_one)(system.each())
+        left, sums = jax.vmap(of_one)(system.each())
         alone = jnp.column_stack([system.global_jacobian, system.global_residual])
-        left = jnp.concatenate([left.reshape(-1, left.shape[-1]), alone])
-        squares, products = jnp.sum(squares, axis=0), jnp.sum(products, axis=0)
-    _, more = _followed(left, p)
-    return squares + more[0], products + more[1]
+        left, sums = jnp.concatenate([left.reshape(-1, left.shape[-1]), alone]), jnp.sum(sums, axis=0)
+    squares, products = sums + _followed(left, p)[1]
+    return squares, products
 
 
 def _unfollowed_by_steps(system: LeastSquares, p: int):
-    """(rows on (globals, 1) that the steps do not follow and the first p globals may, squares and products of those
-    that are left without either)."""
+    """(rows on (globals, 1) that the steps do not follow and the first p globals may, sums over those that are left
+    without either)."""
     nx = system.step_size
 
     def advance(state, rows):
-        past, squares, products = state
+        past, sums = state
         pair, step = rows
         rows, more = _followed(_overlap(past, pair, nx), 2 * nx + p)
-        past = jnp.concatenate([rows[nx:, nx:], jnp.column_stack(step)])
-        return (past, squares + more[0], products + more[1]), None
+        return (jnp.concatenate([rows[nx:, nx:], jnp.column_stack(step)]), sums + more), None
 
-    past, (squares, products) = _followed(
-        jnp.concatenate([jnp.column_stack(rows) for rows in system.first_rows()]), nx + p
-    )
-    none = jnp.zeros((system.step_residual.shape[1], past.shape[1]), past.dtype)
+    first = jnp.concatenate([jnp.column_stack(rows) for rows in system.first_rows()])
+    past, sums = _followed(first, nx + p)
+    past = _pad_rows(past, past.shape[0] + system.step_residual.shape[1])
     pairs = (system.pair_start, system.pair_end, system.pair_arrow, system.pair_residual)
     steps = (system.step_jacobian[1:], system.step_arrow[1:], system.step_residual[1:])
-    start = jnp.concatenate([past, none]), squares, products
-    (past, squares, products), _ = scan(advance, start, (pairs, steps))
+    (past, sums), _ = scan(advance, (past, sums), (pairs, steps))
     rows, more = _followed(past, nx + p)
-    return rows[nx:, nx:], squares + more[0], products + more[1]
+    return rows[nx:, nx:], sums + more
 
 
-def _followed(rows: Float[Array, "rows columns"], size: int):
-    """R of the first `size` columns with what it makes of the others; squares of those but the last in the rows below,
-    and their products with the last one."""
-    rows = jnp.linalg.qr(_sort_rows(_pad_rows(rows, size), size), mode="r")
+def _followed(rows: Float[Array, "rows columns"], size: int) -> tuple[Array, Float[Array, "2 others"]]:
+    """(R of the first `size` columns with what it makes of the others, sums over the rows below it: the squares of
+    these others but the last, which is the residual, and their products with it)."""
+    rows = jnp.linalg.qr(_sort_rows(rows, size, size), mode="r")
     below = rows[size:, size:]
-    return rows[:size], (jnp.sum(below[:, :-1] ** 2, axis=0), below[:, -1] @ below[:, :-1])
+    return rows[:size], jnp.stack([jnp.sum(below[:, :-1] ** 2, axis=0), below[:, -1] @ below[:, :-1]])
 
 
 class QRTriangle(Triangle):
@@ -165,17 +161,17 @@ def _overlap(past, pair, nx):
 
 def _triangularize(rows: Float[Array, "rows columns"]) -> Float[Array, "columns columns"]:
     """R of the QR factorization."""
-    return jnp.linalg.qr(_pad_rows(_sort_rows(rows, -1), rows.shape[1]), mode="r")
+    return jnp.linalg.qr(_sort_rows(rows, -1, rows.shape[1]), mode="r")
 
 
-def _sort_rows(rows: Float[Array, "rows columns"], size: int) -> Float[Array, "rows columns"]:
-    """The rows, heaviest first in the first `size` columns.
+def _sort_rows(rows: Float[Array, "rows columns"], size: int, count: int) -> Float[Array, "more columns"]:
+    """The rows, heaviest first in the first `size` columns, at least `count`.
 
     With that order Householder reflections are stable row by row (Powell and Reid 1969; Cox and Higham 1998): weights
     twelve orders of magnitude apart cost no digits.
     """
     weights = jnp.max(jnp.abs(rows[:, :size]), axis=1, initial=0.0)
-    return rows[jnp.argsort(-jax.lax.stop_gradient(weights))]
+    return _pad_rows(rows[jnp.argsort(-jax.lax.stop_gradient(weights))], count)
 
 
 def _pad_rows(rows: Float[Array, "rows columns"], count: int) -> Float[Array, "more columns"]:
@@ -209,7 +205,7 @@ def _first_rows(system: LeastSquares) -> Float[Array, "rows columns"]:
     past = jnp.concatenate([jnp.column_stack(rows) for rows in system.first_rows()])
     pair = (system.pair_start[0], system.pair_end[0], system.pair_arrow[0], system.pair_residual[0])
     rows = _overlap(past, pair, system.step_size)
-    return _pad_rows(_sort_rows(rows, -1), rows.shape[1])
+    return _sort_rows(rows, -1, rows.shape[1])
 
 
 @jax.custom_jvp

@@ -247,7 +247,7 @@ _OF_SENSORS = {
     **{"delay": "s", "time_sigma": "s", "misalignment": "rad", "gain": "", "at": "m"},
     **{"position": "m", "rotation": "rad", "distortion": ""},
 }
-"""Units of numbers of sensors that are not of the unit of what they read."""
+"""Units of numbers of sensors, but for those of what is read, one for each row. Others are of a class of one's own."""
 
 
 def _unit(motion: "SmoothedMotion", name: str, row: int) -> str:
@@ -255,7 +255,7 @@ def _unit(motion: "SmoothedMotion", name: str, row: int) -> str:
     for sensor in motion.sensors:
         if sensor.name == owner and hasattr(sensor, key):
             # A gain is of the column's unit, which is not known, per that of the sensor.
-            return _OF_SENSORS[key] if key in _OF_SENSORS else sensor.units[row]
+            return sensor.units[row] if key in ("bias", "sigma") else _OF_SENSORS.get(key, "SI")
     if key in ("delay", "lag", "limit", "time_constant"):  # a command's limit is of the column's unit
         return "" if key == "limit" else "s"
     own = _OF_BODIES.get(key, "SI") if owner else "SI"

@@ -1,5 +1,6 @@
 """Score tests of numbers that an estimate takes as known: against estimates in which they are found."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -7,7 +8,7 @@ import fgmbs
 from fgmbs import Unknown
 from fgmbs.inputs import Disturbance
 from fgmbs.losses import Huber
-from fgmbs.sensors import Accelerometer, Encoder
+from fgmbs.sensors import AbstractSensor, Accelerometer, Channel, Encoder
 
 DT, POWER = 0.01, 1e-3
 HELD = 1e-9
@@ -92,3 +93,29 @@ def test_several_recordings_and_robust_losses_count(pendulum, recording):
         found, std = with_one_more(pendulum, recordings, name, row, loss)
         assert test.value + test.change == pytest.approx(found, abs=0.1 * std)
         assert test.std == pytest.approx(std, rel=0.05)
+
+
+class Dial(AbstractSensor):
+    """A sensor of the user's own, of one row and three numbers: a curve of a coordinate."""
+
+    channel: Channel
+    curve: jax.Array
+    order = 0
+
+    @property
+    def units(self):
+        return ("V",)
+
+    def ideal(self, mechanism, reading):
+        return (self.curve @ reading.q[0] ** np.arange(3))[None]
+
+
+@pytest.mark.slow
+def test_numbers_of_a_sensor_of_ones_own_need_not_be_as_many_as_its_rows(pendulum):
+    dial = Dial(Channel("dial", 1, sigma=1e-3), jax.numpy.array([0.5, 1.0, 0.1]))
+    motion = fgmbs.simulate(pendulum, duration=1.0, dt=DT)
+    recording = fgmbs.readings(pendulum, motion, [dial], seed=0)
+    estimate = fgmbs.smooth(pendulum, recording, [dial], [Disturbance(POWER)], dt=DT, start={}, start_velocities={})
+    data = estimate.to_dataset()
+    units = dict(zip(data.known.values, data.known_unit.values, strict=True))
+    assert units["dial.curve[2]"] == "SI" and units["dial.bias"] == "V"
