@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import special
 
+from fgmbs.compiled.program import ONCE, program
+
 Squares: TypeAlias = Float[Array, "*places"] | float
 _QUANTILES = 10_000
 """Of normal residuals, over which is averaged what a robust loss leaves of them."""
@@ -68,9 +70,14 @@ class Tukey(AbstractLoss):
         return jnp.maximum(1 - s / self.threshold**2, 0.0) ** 2
 
 
+@program(**ONCE)
+def _weights(loss: AbstractLoss, s: Float[Array | np.ndarray, " places"]) -> Float[Array, " places"]:
+    return loss.weight(s)
+
+
 def left_of_normal(loss: AbstractLoss, width: int) -> tuple[float, float]:
     """(mean, variance) per row of the sum of squares that a loss leaves of normal residuals: Huber's proposal 2."""
     probabilities = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     s = special.chdtri(width, 1 - probabilities)  # of χ²
-    left = np.asarray(loss.weight(jnp.asarray(s))) ** 2 * s
+    left = np.asarray(_weights(loss, s)) ** 2 * s
     return float(np.mean(left)) / width, float(np.var(left)) / width

@@ -11,9 +11,9 @@ PACKAGE = Path(__file__).parents[1] / "fgmbs"
 LAYERS = (
     *(
         ("typing", "errors", "status"),
-        ("arguments", "losses"),
+        ("arguments",),
         ("compiled",),
-        ("algebra",),
+        ("algebra", "losses"),
         ("linear",),
         ("signals",),
         ("unknowns",),

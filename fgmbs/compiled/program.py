@@ -64,7 +64,8 @@ class _Entry:
             self.lower(program, structure, arrays)
             with self.compiling:
                 if self.compiled is None:
-                    self.compiled = self.lowered.compile(compiler_options=_options(program.options))
+                    with store.alone(self.file):
+                        self.compiled = self.lowered.compile(compiler_options=_options(program.options))
                     store.save(self.file, self.compiled)
                     self.lowered = None
         return self.compiled

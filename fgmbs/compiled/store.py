@@ -2,9 +2,12 @@
 
 import contextlib
 import functools
+import math
 import os
 import pickle
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,12 @@ from fgmbs.compiled.structure import Blank, Returned
 
 _LARGEST = 1024**3
 """Size of the folder, above which what was not used for longest is dropped [bytes]."""
+_SHORTEST = "jax_persistent_cache_min_compile_time_secs"
+"""Of JAX: compilation time below which its cache does not take a program."""
 _folder: Path | None = None
+_alone, _before = 0, 0.0
+"""Programs that are being compiled to be kept here, and what JAX was told before."""
+_counting = threading.Lock()
 
 
 def keep_in(folder: Path | None) -> None:
@@ -32,6 +40,30 @@ def keeps() -> bool:
 def file_of(number: str | None) -> Path | None:
     """The file of a program by its number; None if it is not kept."""
     return None if number is None or _folder is None else _folder / number
+
+
+@contextlib.contextmanager
+def alone(file: Path | None) -> Iterator[None]:
+    """For the compilation of a program that will be kept in a file: JAX keeps no copy, which nobody would read.
+
+    To write it takes up to a tenth of the compilation. What other threads compile meanwhile JAX does not keep, either.
+    """
+    global _alone, _before
+    if file is None:
+        yield
+        return
+    with _counting:
+        if not _alone:
+            _before = getattr(jax.config, _SHORTEST)
+            jax.config.update(_SHORTEST, math.inf)
+        _alone += 1
+    try:
+        yield
+    finally:
+        with _counting:
+            _alone -= 1
+            if not _alone:
+                jax.config.update(_SHORTEST, _before)
 
 
 def load(file: Path | None, arrays: list[Any]) -> Any:

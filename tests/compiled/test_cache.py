@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,14 @@ def test_the_next_process_finds_what_took_long_to_compile(configs, tmp_path):
     again, found_again, kept_again = in_a_process(configs, str(tmp_path))
     # Larger programs are found without asking JAX (`test_program`).
     assert again == folder and found_again >= 4 and kept_again == 0
+
+
+def test_no_program_is_kept_twice(configs, tmp_path):
+    """Programs that are found without tracing have a number in their names."""
+    folder = Path(in_a_process(configs, str(tmp_path))[0])
+    assert len(list((folder / "programs").iterdir())) >= 4
+    numbered = [path.name for path in folder.glob("*-cache") if re.search("_[0-9a-f]{16}-", path.name)]
+    assert not numbered, numbered
 
 
 def test_a_process_that_was_killed_while_it_kept_a_program_does_no_harm(configs, tmp_path):

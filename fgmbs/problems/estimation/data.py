@@ -107,7 +107,7 @@ def padded_channel(channel: Channel, size: int) -> Channel:
     more = size - channel.stamps.shape[0]
     values = np.concatenate([channel.values, np.full((more, channel.values.shape[1]), np.nan)])
     stamps = np.concatenate([channel.stamps, np.full(more, _NEVER)])
-    return Channel(jnp.asarray(values), jnp.asarray(stamps), jnp.asarray(channel.rounding))
+    return jax.device_put(Channel(values, stamps, np.asarray(channel.rounding, float)))
 
 
 def on_steps(channel: Channel, delay: float, grid: Grid) -> bool:

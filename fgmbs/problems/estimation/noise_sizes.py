@@ -1,7 +1,7 @@
 """Sizes of noise that are found from the data: of sensors and of unknown forces."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import NamedTuple
 
 import equinox as eqx
@@ -279,7 +279,7 @@ class SizeSearch(NamedTuple):
 
     def notes(self, free: Free) -> tuple[str, ...]:
         """Sizes that ran off or have not settled."""
-        ways, farthest = np.asarray(self.logs) - np.asarray(free.value), np.asarray(_farthest(free))
+        ways, farthest = np.asarray(self.logs) - np.asarray(free.value), _farthest(np, free)
         names = [place.name for place in free.places for _ in range(place.size)]
         ran = tuple(
             f"the size {name!r} ran off to {np.exp(way):.3g} times where it began: the data do not tell it"
@@ -297,13 +297,13 @@ class SizeSearch(NamedTuple):
 
 def _within(free: Free, logs: Float[Array, " k"]) -> Float[Array, " k"]:
     """Within bounds, and not too far from where they began."""
-    far = _farthest(free)
+    far = _farthest(jnp, free)
     return jnp.clip(free.value + jnp.clip(logs - free.value, -far, far), free.lower, free.upper)
 
 
-def _farthest(free: Free) -> Float[Array, " k"]:
+def _farthest(xp: ModuleType, free: Free) -> Float[Array | np.ndarray, " k"]:
     """Change of a size in all."""
-    return jnp.where(jnp.isfinite(free.sigma), _FARTHEST_KNOWN, _FARTHEST)
+    return xp.where(xp.isfinite(free.sigma), _FARTHEST_KNOWN, _FARTHEST)
 
 
 def slope(free: Free, logs: Float[Array, " k"], told: Told) -> Float[Array, " k"]:

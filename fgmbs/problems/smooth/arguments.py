@@ -90,16 +90,16 @@ def prepare_smooth(
     played = list(zip(*played, strict=True)) if played else [()] * len(recordings)
 
     def data(grid: grids.Grid, parts, begin: Start, commands: tuple[Recorded, ...]) -> RecordingData:
+        numbers = dict(start=np.asarray(grid.start, float), dt=np.asarray(grid.dt, float), count=np.asarray(grid.steps))
         return RecordingData(
-            start=jnp.asarray(grid.start, dtype=float),
-            dt=jnp.asarray(grid.dt, dtype=float),
-            count=jnp.asarray(grid.steps),
+            **jax.device_put(numbers),
             commands=commands,
             channels=tuple(grids.padded_channel(*part) for part in zip(parts, rooms, strict=True)),
             **(candidates if begin.x is None else _only(begin.x)),
             start_sigma=begin.sigma,
         )
 
+    passed = [1.0 if s.loss is None else left_of_normal(s.loss, s.group)[0] for s in sensors]
     parts = [data(*one) for one in zip(every, channels, starts, played, strict=True)]
     return SmoothingProblem(
         mechanism=mechanism,
@@ -108,7 +108,7 @@ def prepare_smooth(
         free=free,
         sizes=sizes,
         recording=parts[0] if len(parts) == 1 else jax.tree.map(_stacked, *parts),
-        passed=jnp.asarray([1.0 if s.loss is None else left_of_normal(s.loss, s.group)[0] for s in sensors]),
+        passed=jax.device_put(np.array(passed)),
         chart=chart,
         transition=transition_of(integrator),
         at_steps=at_steps,
@@ -122,8 +122,8 @@ def _candidates(
 ) -> dict[str, Array]:
     """Starts to be compared; see `candidates_at_rest`. The first of them, where it is given, was followed already."""
     starts, tried = candidates_at_rest(mechanism, resting, first, seed=seed)
-    through = jnp.asarray(first is None)
-    return dict(starts=starts, tried=tried, given=jnp.asarray(first is not None), through=through)
+    given, through = jax.device_put((np.asarray(first is not None), np.asarray(first is None)))
+    return dict(starts=starts, tried=tried, given=given, through=through)
 
 
 def _only(first: Array) -> dict[str, Array]:

@@ -116,10 +116,10 @@ class SmoothingProblem(eqx.Module):
         search begins; those on an actuator or along a velocity that have a memory stay as they are."""
         loose = [force for force in self.inputs if isinstance(force, Disturbance | WhiteNoise)]
         share = {force.name: factor if isinstance(force, Disturbance) else factor**0.5 for force in loose}
-        inputs = tuple(f.with_size(f.size * share[f.name]) if f.name in share else f for f in self.inputs)
+        inputs = tuple(f.with_size(np.asarray(f.size) * share[f.name]) if f.name in share else f for f in self.inputs)
         more = {f"{force.name}.{force.size_key}": math.log(share[force.name]) for force in loose}
         logs = [np.full(place.size, more.get(place.name, 0.0)) for place in self.sizes.places]
-        value = self.sizes.value + np.concatenate([np.zeros(0), *logs])
+        value = jax.device_put(np.asarray(self.sizes.value) + np.concatenate([np.zeros(0), *logs]))
         return eqx.tree_at(lambda problem: (problem.inputs, problem.sizes.value), self, (inputs, value))
 
     def data(

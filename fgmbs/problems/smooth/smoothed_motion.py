@@ -26,7 +26,7 @@ from fgmbs.results.contents import Contents
 from fgmbs.results.estimates import smoothed_report
 from fgmbs.results.motion import AbstractMotion
 from fgmbs.sensors.base import AbstractSensor
-from fgmbs.status import Status
+from fgmbs.status import Status, is_one_of
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free, Unknown
 
@@ -328,7 +328,7 @@ class SmoothedMotion(AbstractMotion):
         Raises:
             SolveError: How it ended, with this result.
         """
-        if self.status != Status.converged:
+        if not is_one_of(self.status, Status.converged):
             cost = f" at a cost of {float(self.cost_history[-1]):.6g}" if self.cost_history.size else ""
             raise SolveError(
                 f"state estimation: {Status[self.status]}, after {int(self.iterations)} iterations{cost}; the error's "
