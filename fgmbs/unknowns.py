@@ -13,6 +13,8 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from fgmbs.arguments import Numbers, finite, refuse
+from fgmbs.compiled.program import ONCE, program
+from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
 
 
@@ -339,7 +341,15 @@ class Free(eqx.Module):
 
 
 def _raveled(parts: Sequence[Array]) -> Float[Array, " p"]:
-    return jnp.concatenate([jnp.ravel(part) for part in parts])
+    if is_traced(parts):
+        return jnp.concatenate([jnp.ravel(part) for part in parts])
+    return jax.device_put(np.concatenate([np.ravel(part) for part in parts]))  # which compiles nothing
+
+
+@program(**ONCE)
+def _by_logarithms(free: Free) -> tuple[Array, Array, Array]:
+    """(value, lower, upper) of θ."""
+    return free.theta(free.value), free.theta(free.lower), free.theta(free.upper)
 
 
 def freed(tree: PyTree, name: Callable[[Path], str], recordings: int = 1) -> tuple[PyTree, Free]:
@@ -366,5 +376,5 @@ def freed(tree: PyTree, name: Callable[[Path], str], recordings: int = 1) -> tup
 
     index = jnp.arange(recordings) if max(copies) > 1 else None
     free = Free(places, *map(stacked, ("value", "sigma", "lower", "upper")), index)
-    sides = tuple(map(free.theta, (free.value, free.lower, free.upper)))
+    sides = _by_logarithms(free) if free.logs.any() else (free.value, free.lower, free.upper)
     return known(tree), eqx.tree_at(lambda free: (free.value, free.lower, free.upper), free, sides)

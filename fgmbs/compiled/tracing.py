@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool
 
@@ -61,6 +62,6 @@ def where_needed(needed: Bool[Array, ""], function: Callable[[], State], otherwi
     """What the function returns where it is needed, else what is there already; see `repeat`."""
 
     def step(_):
-        return jnp.asarray(False), function()
+        return np.asarray(False), function()
 
     return repeat(lambda state: state[0], step, (jnp.asarray(needed), otherwise))[1]

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 from fgmbs.unknowns import known
 
@@ -71,8 +72,7 @@ class AbstractKinematics(eqx.Module):
     @property
     def reach(self) -> Velocities:
         """How far each local coordinate moves at most, about: how far a search throws it."""
-        farthest = jnp.maximum(jnp.max(jnp.abs(self.reference / self.coordinate_sizes), initial=0.0), jnp.pi)
-        return farthest * (jnp.ones(self.nv, self.reference.dtype) if self.local_sizes is None else self.local_sizes)
+        return _reach(self)
 
     def extent(self, q: Coordinates) -> Scalar:
         """The largest coordinate by its size, what rounding is relative to; no less than 1 where sizes differ."""
@@ -158,3 +158,10 @@ class AbstractKinematics(eqx.Module):
 def prepared(mechanism: _Mechanism) -> _Mechanism:
     """The mechanism with the values of its unknown numbers and all derived quantities, as calculations want it."""
     return known(mechanism).evaluated()
+
+
+@program(**ONCE)
+def _reach(mechanism: AbstractKinematics) -> Velocities:
+    sizes = mechanism.local_sizes
+    farthest = jnp.maximum(jnp.max(jnp.abs(mechanism.reference / mechanism.coordinate_sizes), initial=0.0), jnp.pi)
+    return farthest * (jnp.ones(mechanism.nv, mechanism.reference.dtype) if sizes is None else sizes)

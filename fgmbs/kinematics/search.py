@@ -53,12 +53,11 @@ def nearest_assembly(
         return _nearest(attempts, distances(mechanism, fixed[1], attempts.q))
 
     if start is None:
-        as_drawn, rows = unit_rows(*arguments[:3])
-        if given is not None:
-            as_drawn &= jnp.all(jnp.where(given, q_start == values, True))
+        closed, rows = unit_rows(*arguments[:3])
+        as_drawn, needed = _is_drawn(closed, q_start, given, values)
         no_multipliers = np.zeros(rows.shape[0] + mechanism.n, q_start.dtype)
         drawn = _Found(jax.lax.stop_gradient(q_start), no_multipliers, as_drawn)
-        found = where_needed(~as_drawn, nearest, drawn)
+        found = where_needed(needed, nearest, drawn)
     else:
         found = nearest()
     return _implicit(*arguments, found.q, found.lambda_), found.assembled
@@ -81,8 +80,21 @@ def aimed(
         return start
     fixed = jax.lax.stop_gradient((mechanism, start, jnp.asarray(t, start.dtype), given, values))
     angles = np.array([unit == "rad" for unit in mechanism.coordinate_units])
-    away = jnp.where(given & angles, jnp.abs(fixed[4] - fixed[1]), 0.0)
-    return start + where_needed(jnp.max(away) > np.pi, lambda: _aim(*fixed), jnp.zeros_like(start))
+    far = _is_turned(fixed[1], given, angles, values)
+    return start + where_needed(far, lambda: _aim(*fixed), np.zeros(start.shape, start.dtype))
+
+
+@program(**ONCE)
+def _is_drawn(closed, q: Coordinates, given, values: Coordinates) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    """(whether a pose is assembled with the values that are given, whether it is not)."""
+    drawn = closed if given is None else closed & jnp.all(jnp.where(given, q == values, True))
+    return drawn, ~drawn
+
+
+@program(**ONCE)
+def _is_turned(start: Coordinates, given, angles, values: Coordinates) -> Bool[Array, ""]:
+    """Whether a given angle is more than half a turn away."""
+    return jnp.max(jnp.where(given & angles, jnp.abs(values - start), 0.0)) > jnp.pi
 
 
 @program

@@ -173,15 +173,15 @@ def observability(
     mechanism, every, inputs, free = freed_model(mechanism, every, inputs)
     mechanism = mechanism.evaluated()
     chart = chosen_coordinates(mechanism, None)
-    dt = jnp.asarray(t[1] - t[0], dtype=float)
+    dt = jax.device_put(np.asarray(t[1] - t[0], float))
     at_steps = tuple(f"{sensor.name}.delay" not in free.names for sensor in every)
     model = EstimationModel(mechanism, every, inputs, free, dt, chart, nominal_delays(every), at_steps)
-    steps = jnp.concatenate([q, dq, jnp.zeros((len(t), model.memory))], axis=1)
+    steps = jax.device_put(np.concatenate([q, dq, np.zeros((len(t), model.memory))], axis=1))
     data, masks = _blank(model, steps, t, rates or {}), np.zeros((1 + len(candidates), len(every)))
     masks[:, : len(sensors)] = 1.0
     masks[1:, len(sensors) :] = np.eye(len(candidates))
 
-    own, *others = [_known(model, steps, data, jnp.asarray(mask)) for mask in masks]
+    own, *others = [_known(model, steps, data, mask) for mask in masks]
     blind = np.asarray(own.blind_std)
     names = (
         *mechanism.coordinate_names,
@@ -198,9 +198,9 @@ def observability(
         ranking.append(Candidate(sensor.name, information, names[best], float(median[best])))
     ranking.sort(key=lambda one: -one.information)
     own_sensors = tuple(sensor.name for sensor in sensors)
-    shares = free.named(own.unknowns_std / free.sigma)
+    shares = free.named(np.asarray(own.unknowns_std) / np.asarray(free.sigma))
     unknowns = {
-        place.name: float(jnp.max(shares[place.name]))
+        place.name: float(np.max(shares[place.name]))
         for place in free.places
         if of_mechanism(place) or place.path[1].key in own_sensors
     }
@@ -280,16 +280,17 @@ def _blank(model: EstimationModel, steps, t, rates: Mapping[str, float]) -> Step
     extent = float(np.max(model.mechanism.reach))
     speed = extent / own_scale(model.mechanism, float(t[-1] - t[0])).time
     dof = model.chart.dof
-    forces = [force.size for force in model.augmented] + [jnp.ones(dof)] * (model.remembered is not None)
+    forces = [force.size for force in model.augmented] + [np.ones(dof)] * (model.remembered is not None)
     # A prior of velocities would tell of directions, and so of positions, where the speed is known.
-    sigma = jnp.concatenate([jnp.full(dof, extent), jnp.full(dof, _ANY_SPEED * speed), *map(jnp.atleast_1d, forces)])
-    weights = jnp.zeros((T, model.local_size)).at[0].set(1 / sigma)
+    sigma = np.concatenate([np.full(dof, extent), np.full(dof, _ANY_SPEED * speed), *map(np.atleast_1d, forces)])
+    weights = np.zeros((T, model.local_size))
+    weights[0] = 1 / sigma
     samples = []
     for sensor in model.sensors:
         ticks = np.floor((t - t[0]) * rates.get(sensor.name, np.inf) + 1e-6) if sensor.name in rates else np.arange(T)
         reads = np.concatenate([[True], np.diff(ticks) > 0])
-        mask = jnp.broadcast_to(jnp.asarray(reads, float)[:, None, None], (T, 1, sensor.rows))
-        samples.append(Samples(jnp.zeros((T, 1, sensor.rows)), jnp.ones((T, 1)), mask))
-    commands = jnp.zeros((T, 2, len(model.commands)))
-    linked = jnp.ones(T).at[0].set(0.0)
-    return StepData(jnp.asarray(t), linked, steps, weights, commands, tuple(samples))
+        mask = np.broadcast_to(reads.astype(float)[:, None, None], (T, 1, sensor.rows))
+        samples.append(Samples(np.zeros((T, 1, sensor.rows)), np.ones((T, 1)), mask))
+    commands = np.zeros((T, 2, len(model.commands)))
+    linked = (np.arange(T) > 0).astype(float)
+    return jax.device_put(StepData(t, linked, steps, weights, commands, tuple(samples)))

@@ -3,9 +3,11 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.signals.trajectories.piecewise import PiecewisePolynomial, hermite_basis
 
 
+@program(**ONCE)
 def motion_curve(
     t: Float[Array, " steps"], y: Float[Array, "steps k"], dy: Float[Array, "steps k"], ddy: Float[Array, "steps k"]
 ) -> PiecewisePolynomial:
@@ -21,6 +23,7 @@ def motion_curve(
     return _hermite(knots, [x[:-1] for x in rates], [x[1:] for x in rates])
 
 
+@program(**ONCE)
 def force_curve(
     t: Float[Array, " steps"], f: Float[Array, "steps k"], jumps: Bool[Array, " steps"] | None = None
 ) -> PiecewisePolynomial:

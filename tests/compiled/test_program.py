@@ -15,6 +15,7 @@ import pytest
 from fgmbs.compiled import identity, store
 from fgmbs.compiled.program import Program, forget, program
 from fgmbs.compiled.structure import Blank, Returned, split
+from fgmbs.io.planar.load import parse_mechanism
 from fgmbs.sensors import Gyroscope
 
 TRACED = []
@@ -122,6 +123,14 @@ def test_what_another_process_might_not_know_has_none():
     for what in (Pair, object(), scaled, iter(()), lambda: open("table.txt")):
         assert number(what) is None
     assert number(1, function=lambda: open("table.txt")) is None
+
+
+def test_what_a_description_has_looked_up_is_no_part_of_its_number(configs):
+    """Else the next process, which finds what made it look, would compile what comes after."""
+    description = parse_mechanism((configs / "mechanisms" / "fourbar_crank_angle.yaml").read_text())
+    before = number(description)
+    assert description.actuator_names == ("motor",)
+    assert number(description) == before is not None
 
 
 def test_options_of_jax_are_part_of_the_number():

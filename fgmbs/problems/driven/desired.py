@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Bool, Float
 
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import coordinate_index, listed
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -98,9 +98,9 @@ def desired_motion(
     followed = tuple(sorted(given))
     bare = any(columns[1] is None for columns, _, _ in given.values())
     why = f"because {argument} has samples without derivatives; give (values, velocities, accelerations)"
-    dt = jnp.asarray(uniform_step(times, why) if bare else 0.0)
+    dt = np.asarray(uniform_step(times, why) if bare else 0.0)
     signals = tuple(given[i] for i in followed)
-    parts = _joined(mechanism, jnp.asarray(times, dtype=float), dt, signals, covariance)
+    parts = _joined(mechanism, times, dt, signals, covariance)
     return DesiredMotion(followed, float(times[0]), *parts)
 
 
@@ -190,17 +190,25 @@ def _columns(where: str, value: Desired, times: np.ndarray, width: int) -> list[
         moment = max(_MOMENT * float(np.min(np.diff(times))), resolution(times))
         at, before = (sample_function(value, jnp.asarray(t)) for t in (times, times - moment))
         y, dy, after, left = (checked_samples(where, part, times, width) for part in (*at, before.ddy))
-        inner = jnp.zeros(len(times), bool).at[2:-3].set(True)[:, None]
-        jumps = inner & (jnp.abs(after - left) > _JUMP * jnp.max(jnp.abs(after)))
-        return [y, dy, jnp.where(jumps, left, after), jumps]
+        return [y, dy, *_jumping(after, left)]
     if isinstance(value, tuple):
         if len(value) != 3:
             raise ArgumentError(f"{where}: expected (values, velocities, accelerations); found a tuple of {len(value)}")
         words = ("values", "velocities", "accelerations")
         each = zip(words, value, strict=True)
         parts = [checked_samples(f"{where}, {word}", part, times, width) for word, part in each]
-        return [*parts, jnp.zeros((len(times), width), bool)]
+        return [*parts, jax.device_put(np.zeros((len(times), width), bool))]
     return [checked_samples(where, value, times, width), None, None, None]
+
+
+@program(**ONCE)
+def _jumping(
+    after: Float[Array, "steps width"], left: Float[Array, "steps width"]
+) -> tuple[Float[Array, "steps width"], Bool[Array, "steps width"]]:
+    """(accelerations before their jumps, where they jump), of those behind and before every sample."""
+    inner = jnp.zeros(after.shape[0], bool).at[2:-3].set(True)[:, None]
+    jumps = inner & (jnp.abs(after - left) > _JUMP * jnp.max(jnp.abs(after)))
+    return jnp.where(jumps, left, after), jumps
 
 
 def checked_samples(where: str, value: ArrayLike, times: np.ndarray, width: int) -> Float[Array, "steps width"]:
@@ -217,12 +225,13 @@ def checked_samples(where: str, value: ArrayLike, times: np.ndarray, width: int)
     accepted = ((T,), (T, 1)) if width == 1 else ((T, width),)
     if array.shape not in accepted:
         raise ArgumentError(f"{where}: expected an array of shape {accepted[0]}, one row per time; found {array.shape}")
-    if not isinstance(array, Tracer) and not np.isfinite(np.asarray(array)).all():
-        k = int(np.argmax(~np.isfinite(np.asarray(array).reshape(T, -1)).all(axis=1)))
-        raise ArgumentError(
-            f"{where}: expected finite numbers; found {np.asarray(array)[k]} at t[{k}] = {times[k]:.9g} s"
-        )
-    return array.reshape(T, width)
+    if isinstance(array, Tracer):
+        return array.reshape(T, width)
+    numbers = np.asarray(array)
+    if not np.isfinite(numbers).all():
+        k = int(np.argmax(~np.isfinite(numbers.reshape(T, -1)).all(axis=1)))
+        raise ArgumentError(f"{where}: expected finite numbers; found {numbers[k]} at t[{k}] = {times[k]:.9g} s")
+    return jax.device_put(numbers.reshape(T, width))
 
 
 def _noise(name: str, sigma, columns) -> Float[Array, "3"]:
@@ -233,5 +242,5 @@ def _noise(name: str, sigma, columns) -> Float[Array, "3"]:
         if len(numbers) != (3 if complete else 1) or not all(np.isfinite(x) and x >= 0 for x in map(float, numbers)):
             accepted = "three standard deviations (values, velocities, accelerations)" if complete else "one"
             raise ArgumentError(f"sigma[{name!r}]: expected {accepted}, finite and ≥ 0; found {sigma!r}")
-        return jnp.asarray(numbers if complete else (*numbers, 0.0, 0.0), dtype=float)
-    return jnp.asarray((0.0 if complete else jnp.nan, 0.0, 0.0), dtype=float)
+        return jax.device_put(np.array(numbers if complete else (*numbers, 0.0, 0.0), float))
+    return jax.device_put(np.array((0.0 if complete else np.nan, 0.0, 0.0)))

@@ -5,15 +5,17 @@ linear at each sample.
 """
 
 import dataclasses
+from operator import itemgetter
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool
 
 from fgmbs.algebra.pseudo_inverse import row_norms
 from fgmbs.compiled.buckets import by_step
-from fgmbs.compiled.program import FULLY, program
+from fgmbs.compiled.program import FULLY, ONCE, program
 from fgmbs.compiled.tracing import is_traced, repeat, where_needed
 from fgmbs.dynamics.drive import least_effort
 from fgmbs.dynamics.forcing import force_directions
@@ -112,31 +114,33 @@ def _followed(mechanism: AbstractMechanism, wanted: DesiredMotion, guess: Coordi
     closed = unit_rows(mechanism, drawn, t0)[0]
 
     def attempt(state):
-        k, _ = state
-        q0 = where_needed(k > 0, lambda: first_pose(mechanism, wanted.followed, y0, wanted.start, guess)[0], drawn)
-        return k + 1, _walk(mechanism, q0, wanted, (k > 0) | closed)
-
-    def more(state):
-        k, tracked = state
-        return (k < 2) & ~tracked.reached[0]
+        _, searched, _ = state
+        q0 = where_needed(searched, lambda: first_pose(mechanism, wanted.followed, y0, wanted.start, guess)[0], drawn)
+        return _walk(mechanism, q0, wanted, searched, closed)
 
     T = wanted.t.shape[0]
-    nothing = Tracked(jnp.zeros((T, mechanism.n), drawn.dtype), jnp.zeros(T, bool), jnp.zeros(T, int))
-    return repeat(more, attempt, (jnp.asarray(0 if guess is None else 1), nothing))[1]
+    nothing = Tracked(np.zeros((T, mechanism.n), drawn.dtype), np.zeros(T, bool), np.zeros(T, int))
+    return repeat(itemgetter(0), attempt, (np.asarray(True), np.asarray(guess is not None), nothing))[2]
 
 
 def _turned(mechanism: AbstractMechanism, drawn: Coordinates, t: Scalar, followed: tuple[int, ...], y) -> Coordinates:
     """The drawing with whole turns of the followed angles, by which these are nearest to y."""
-    places = jnp.asarray(followed, int)
     angles = np.array([mechanism.coordinate_units[k] == "rad" for k in followed])
+    return aimed(mechanism, drawn, t, *_nearest_turns(drawn, np.array(followed, int), angles, y))
+
+
+@program(**ONCE)
+def _nearest_turns(drawn: Coordinates, places, angles, y) -> tuple[Bool[Array, " n"], Coordinates]:
+    """(which coordinates are turned, all of them)."""
     turns = jnp.where(angles, jnp.round((y - drawn[places]) / (2 * jnp.pi)), 0.0)
-    given = jnp.zeros(mechanism.n, bool).at[places].set(turns != 0)
-    return aimed(mechanism, drawn, t, given, drawn.at[places].add(2 * jnp.pi * turns))
+    return jnp.zeros(drawn.size, bool).at[places].set(turns != 0), drawn.at[places].add(2 * jnp.pi * turns)
 
 
 @program(**FULLY)
-def _walk(mechanism, q0, wanted: DesiredMotion, needed) -> Tracked:
-    return walk(prepared(mechanism), q0, wanted.t, wanted.followed, wanted.y, needed=needed)
+def _walk(mechanism, q0, wanted: DesiredMotion, searched, closed) -> tuple[Array, Array, Tracked]:
+    """(whether another attempt may lead farther, which has searched for its start; how far this one led)."""
+    tracked = walk(prepared(mechanism), q0, wanted.t, wanted.followed, wanted.y, needed=searched | closed)
+    return ~(searched | tracked.reached[0]), jnp.asarray(True), tracked
 
 
 @program(**FULLY)

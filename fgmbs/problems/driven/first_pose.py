@@ -71,8 +71,7 @@ class GivenStart(NamedTuple):
         t = jnp.asarray(t, mechanism.reference.dtype)
         q, assembled = nearest_assembly(mechanism, t, self.given, self.values)
         dq, _, possible = velocity_and_gaps(mechanism, q, t, *self.of_velocities(mechanism))
-        status = Status.where(possible, Status.converged, Status.contradictory)
-        return q, dq, Status.where(assembled, status, Status.not_assembled)
+        return q, dq, _status_of(assembled, possible)
 
     def check(self, mechanism: AbstractMechanism, q: Coordinates, t: float, status: Status) -> None:
         """Refuses a start that is none.
@@ -93,6 +92,12 @@ class GivenStart(NamedTuple):
             rates = self.of_velocities(mechanism)
             dq, gaps, _ = velocity_and_gaps(mechanism, q, jnp.asarray(t, q.dtype), *rates)
             raise ArgumentError(contradiction(mechanism, dq, gaps, _by_name(mechanism.velocity_names, *rates)))
+
+
+@program(**ONCE)
+def _status_of(assembled: Bool[Array, ""], possible: Bool[Array, ""]) -> Status:
+    status = Status.where(possible, Status.converged, Status.contradictory)
+    return Status.where(assembled, status, Status.not_assembled)
 
 
 def _by_name(names: tuple[str, ...], mask, values) -> dict[str, float]:

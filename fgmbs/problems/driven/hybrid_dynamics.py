@@ -11,7 +11,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from fgmbs.arguments import by_name, of_type
 from fgmbs.compiled.ahead import compiled_ahead
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.transitions import AbstractTransition
@@ -228,6 +228,7 @@ def _refuse_other_start(problem: HybridProblem) -> None:
             )
 
 
+@program(**ONCE)
 def _known_start(problem: HybridProblem) -> GivenStart:
     """What is given of the start, with where the known motion begins."""
     mechanism, outside, start = problem.mechanism, problem.outside, problem.start
@@ -250,7 +251,7 @@ def _check_start(problem: HybridProblem, q: Coordinates, status: Status) -> None
 
 def _first_state(problem: HybridProblem) -> tuple[Coordinates, Velocities, Status]:
     """(q, dq, status) of the start: free coordinates as given, the others where their motion begins."""
-    mechanism, outside, t0 = problem.mechanism, problem.outside, problem.t[0]
+    mechanism, outside, (t0, _) = problem.mechanism, problem.outside, _clock(problem.t)
     q, dq, status = _known_start(problem).at(mechanism, t0)
     if not mechanism.is_vector_space and outside.drive is not None:
         closure = Closure(outside.drive.followed, outside.motion)
@@ -261,18 +262,20 @@ def _first_state(problem: HybridProblem) -> tuple[Coordinates, Velocities, Statu
 def _motion(problem: HybridProblem, q, dq, status: Status, run: Run) -> tuple[DrivenMotion, bool]:
     """(The motion from a start on, whether it was interrupted)."""
     mechanism, outside, rule, t = problem.mechanism, problem.outside, problem.rule, problem.t
-    marched, interrupted = march(mechanism, rule, outside, q, dq, t[0], _time_step(problem), t.shape[0] - 1, run)
+    marched, interrupted = march(mechanism, rule, outside, q, dq, *_clock(t), t.shape[0] - 1, run)
     return _driven(problem, marched, status), interrupted
 
 
-def _time_step(problem: HybridProblem) -> Scalar:
-    return (problem.t[-1] - problem.t[0]) / (problem.t.shape[0] - 1)
+@program(**ONCE)
+def _clock(t: Float[Array, " steps"]) -> tuple[Scalar, Scalar]:
+    """(the first time, the time step)."""
+    return t[0], (t[-1] - t[0]) / (t.shape[0] - 1)
 
 
 def _lowered(problem: HybridProblem, q, dq, status: Status) -> Iterator[Callable[[], Any]]:
     """The programs of the steps and of what is told of them, before there are any."""
     mechanism, t = problem.mechanism, problem.t
-    yield lowered_march(mechanism, problem.rule, problem.outside, q, dq, t[0], _time_step(problem))
+    yield lowered_march(mechanism, problem.rule, problem.outside, q, dq, *_clock(t))
     yield _driven.ahead(problem, unmarched(q, dq, status, t.shape[0]), status)
 
 
@@ -284,7 +287,12 @@ def _command(where: str, value: ArrayLike | Callable, times: np.ndarray) -> Call
     """
     if callable(value):
         return OfTime(value) if jax.tree_util.all_leaves([value]) else value
-    curve = force_curve(jnp.asarray(times), checked_samples(where, value, times, 1))
+    return _through(times, checked_samples(where, value, times, 1))
+
+
+@program(**ONCE)
+def _through(times: Float[Array | np.ndarray, " steps"], force: Float[Array, "steps 1"]) -> PiecewisePolynomial:
+    curve = force_curve(times, force)
     return PiecewisePolynomial(curve.knots, curve.coefficients[0])
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import AbstractInput, Disturbance, white
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -149,12 +150,18 @@ def _first_sizes(mechanism: AbstractMechanism, inputs: Sequence[AbstractInput], 
 
 def _positive(size: Unknown, first: float | None) -> Unknown:
     """The unknown size as one of which the logarithm is looked for."""
+    value, sigma = _first(size, first)
+    return Unknown(value, sigma=sigma, lower=size.lower, upper=size.upper, log=True)
+
+
+@program(**ONCE)
+def _first(size: Unknown, first: float | Array | np.ndarray | None) -> tuple[Array, Array]:
+    """(where the search for a size begins, standard deviation of its logarithm)."""
     own = size.value == 0
     value = size.value if first is None else jnp.where(own, first, size.value)
     value = jnp.clip(value, size.lower, size.upper)
     sigma = size.sigma if size.log else size.sigma / value
-    sigma = jnp.where(own & jnp.isinf(sigma), VAGUE, sigma)
-    return Unknown(value, sigma=sigma, lower=size.lower, upper=size.upper, log=True)
+    return value, jnp.where(own & jnp.isinf(sigma), VAGUE, sigma)
 
 
 class Told(NamedTuple):

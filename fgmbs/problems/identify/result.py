@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy import linalg, special, stats
+from scipy import linalg, special
 
 from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError, SolveError
@@ -58,7 +58,8 @@ def quantile(
     """
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise ArgumentError(f"level: expected a probability between 0 and 1; found {level!r}")
-    return stats.t.ppf(0.5 + level / 2, degrees_of_freedom)
+    below, many = 0.5 + level / 2, np.isinf(degrees_of_freedom)
+    return np.where(many, special.ndtri(below), special.stdtrit(np.where(many, 1.0, degrees_of_freedom), below))[()]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

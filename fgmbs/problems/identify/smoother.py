@@ -8,9 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from fgmbs.compiled.ahead import compiled_ahead
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import Interrupted
+from fgmbs.problems.estimation.noise_sizes import SizeSearch
 from fgmbs.problems.estimation.posterior import Survey
 from fgmbs.problems.identify.identifiability import covariance_of
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
@@ -102,11 +105,11 @@ def _first_found(
     """The same from where the recordings were followed to, by a problem with large forces and parameters held."""
     *_, at = itertools.islice(to_the_end(loose, begun_at(loose, at, sizes=False), enough=ENOUGH), ON_THE_WAY)
     problem = with_wide_priors(problem, surveyed(loose, at))
-    weight = jnp.asarray(STILL / float(jnp.max(problem.mechanism.reach)))
+    weight = STILL / float(np.max(problem.mechanism.reach))
     first = along = begun_at(problem, at, sizes=False, held=weight)
     for round, along in enumerate(itertools.islice(to_the_end(problem, first, enough=ENOUGH), ON_THE_WAY)):
         tell("solving along the first motion", round, float(along.look.cost))
-    if bool(jnp.all(jnp.isfinite(along.x.globals))):
+    if np.all(np.isfinite(along.x.globals)):
         at = eqx.tree_at(lambda at: at.x.globals, at, along.x.globals)
     return problem, at
 
@@ -204,7 +207,7 @@ def degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.ndar
     k = at.search.logs.size
     if k == 0:
         return np.full(problem.free.size, np.inf)
-    sizes = np.nan_to_num(np.asarray(at.search.covariance()), nan=np.inf, posinf=_UNTOLD)
+    sizes = np.nan_to_num(np.asarray(_size_covariance(at.search)), nan=np.inf, posinf=_UNTOLD)
 
     def logs(change):
         aside = eqx.tree_at(lambda at: at.search.logs, at, at.search.logs + change)
@@ -214,6 +217,11 @@ def degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.ndar
     slopes = [(logs(step) - logs(-step)) / (2 * _ASIDE) for step in _ASIDE * np.eye(k)]
     variance = np.einsum("ip,ij,jp->p", slopes, sizes, slopes)
     return np.maximum(2 / np.maximum(variance, 1e-12), 1.0)
+
+
+@program(**ONCE)
+def _size_covariance(search: SizeSearch) -> Float[Array, "k k"]:
+    return search.covariance()
 
 
 def leaning_problem(
@@ -234,8 +242,8 @@ def with_wide_priors(problem: SmoothingProblem, seen: Survey, xp: Any = np) -> S
     own = xp.maximum(xp.abs(xp.asarray(free.value)), 1.0)
     wide = xp.minimum(_WIDE * alone, _WIDE * own)
     wide = xp.where(free.logs, xp.minimum(wide, _WIDEST_LOG), wide)
-    sigma = jnp.where(jnp.isfinite(free.sigma), free.sigma, jnp.asarray(wide))
-    return eqx.tree_at(lambda p: p.free.sigma, problem, sigma)
+    sigma = xp.asarray(free.sigma)
+    return eqx.tree_at(lambda p: p.free.sigma, problem, jax.device_put(xp.where(xp.isfinite(sigma), sigma, wide)))
 
 
 def still_moved(left: float) -> str:
