@@ -198,7 +198,7 @@ def observability(
         ranking.append(Candidate(sensor.name, information, names[best], float(median[best])))
     ranking.sort(key=lambda one: -one.information)
     own_sensors = tuple(sensor.name for sensor in sensors)
-    shares = free.named(np.asarray(own.unknowns_std) / np.asarray(free.sigma))
+    shares = free.named(jax.device_put(np.asarray(own.unknowns_std) / np.asarray(free.sigma)))
     unknowns = {
         place.name: float(np.max(shares[place.name]))
         for place in free.places
