@@ -52,7 +52,7 @@ def mobility(mechanism: AbstractKinematics, q: Numbers | None = None, t: float =
     Raises:
         AssemblyError: The configuration is not assembled.
     """
-    t = finite_number(t, "t")
+    t, mechanism = finite_number(t, "t"), prepared(mechanism)
     q = assemble(mechanism, t=t) if q is None else finite_vector(mechanism, q, mechanism.coordinate_names, "q")
     closed, rows = unit_rows(mechanism, q, jnp.asarray(t, q.dtype))
     if closed and _rank(rows) == rows.shape[0]:

@@ -44,6 +44,7 @@ def nearest_assembly(
         values: … and their values [m, rad].
         start: Where to search; the mechanism as drawn by default [m, rad].
     """
+    mechanism = prepared(mechanism)  # so that one program does whether it was or not
     q_start = aimed(mechanism, mechanism.reference if start is None else start, t, given, values)
     arguments = mechanism, q_start, jnp.asarray(t, q_start.dtype), given, values
 

@@ -28,6 +28,7 @@ def identification_sections(fit: "Identification") -> list[Section]:
     by_title = {section.title: section for section in of_states}
     about = list(by_title["Estimate"].rows) if "Estimate" in by_title else []
     warnings = [(text,) for text in fit.warnings()]
+    warnings += by_title["Warnings"].rows if "Warnings" in by_title else ()  # that it did not converge is told by both
     told = [(line[2:] if line.startswith("- ") else line,) for line in str(fit.identifiability()).split("\n")]
     made = [
         Section("Identification", ("", ""), [("method", fit.method), *about]),
@@ -35,7 +36,7 @@ def identification_sections(fit: "Identification") -> list[Section]:
         Section("Identifiability", (), told),
         Section("Correlations", ("parameter", "other", "correlation"), _correlations(fit)),
         Section("Noise model", ("residuals of", "χ² / expected", "p", "size"), _noise(fit)),
-        Section("Warnings", (), warnings + list(by_title["Warnings"].rows if "Warnings" in by_title else [])),
+        Section("Warnings", (), list(dict.fromkeys(warnings))),
         *(by_title[title] for title in _OF_STATES if title in by_title),
     ]
     return [section for section in made if section.rows]

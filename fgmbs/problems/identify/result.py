@@ -28,6 +28,7 @@ from fgmbs.problems.identify.profile import Profile, profile
 from fgmbs.problems.identify.realizable import ROUNDING, margin_slopes, margins_of
 from fgmbs.problems.identify.report import identification_report
 from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
+from fgmbs.results.contents import worst_text
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.status import Status
 from fgmbs.unknowns import Free
@@ -286,7 +287,7 @@ class Identification:
         """Everything of the parameters that does not fit, or that the data do not tell; empty if there is nothing."""
         found = []
         if self.status != Status.converged:
-            found.append(f"the solve did not end well ({Status[self.status]}): nothing below can be relied on")
+            found.append(f"the solve did not end well ({worst_text(self.status)}): nothing below can be relied on")
         found += [
             f"{name}: at its bound, {self.parameters[name]:.4g}; "
             + ("the data do not tell where it is" if self.undetermined[name] else "its interval is not told")

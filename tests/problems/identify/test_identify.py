@@ -1,5 +1,7 @@
 """Parameters from recordings that were simulated."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from fgmbs.errors import ArgumentError
 from fgmbs.inputs import Command, Disturbance
 from fgmbs.problems.identify.free import Parts, freed_by_name, numbers_of
 from fgmbs.sensors import Encoder, Gyroscope
+from fgmbs.status import Status
 from fgmbs.unknowns import Unknown, is_unknown
 
 TRUTH = {"coupler.mass": 2.5, "rocker.mass": 3.0, "crank.mass": 1.4}
@@ -64,6 +67,12 @@ def test_all_are_determined(fit):
 def test_the_report_says_it(fit):
     text = fit.report()
     assert "coupler.mass" in text and "95 % interval" in text and "3 of 3 combinations" in text
+
+
+def test_the_report_says_once_that_it_did_not_end_well(fit):
+    ended = Status.iteration_limit
+    open_ = dataclasses.replace(fit, status=ended, states=dataclasses.replace(fit.states, status=ended))
+    assert open_.report().count("the solve did not end well") == 1
 
 
 def test_start_far_off_and_wrong_power_do_no_harm(crank, driven):
