@@ -70,6 +70,17 @@ def test_inverse_dynamics_of_another_length(configs, compiled):
         np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[:151])
 
 
+def test_what_surrounds_a_question_is_a_few_programs(configs, compiled):
+    """Operations that JAX compiles one by one took seconds of a first call: there were 60 around a hybrid question."""
+    crank, t = fgmbs.load(configs / "mechanisms" / "fourbar_crank_angle.yaml"), 0.01 * np.arange(50)
+    compiled.clear()
+    fgmbs.hybrid_dynamics(crank, t, forces={"motor": np.sin(t)})
+    assert len(compiled) <= 20
+    compiled.clear()
+    fgmbs.inverse_dynamics(crank, t, {"theta": 1.2 * (1 - np.cos(2 * t))})
+    assert len(compiled) <= 20
+
+
 def test_another_file_of_the_same_structure(configs, tmp_path, compiled):
     text = (configs / "mechanisms" / "fourbar.yaml").read_text()
 
