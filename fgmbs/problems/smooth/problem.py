@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.dynamics.chart import MotionChart
 from fgmbs.dynamics.transitions import AbstractTransition
 from fgmbs.inputs import AbstractInput, Disturbance, Recorded, WhiteNoise, commands
@@ -116,10 +117,12 @@ class SmoothingProblem(eqx.Module):
         search begins; those on an actuator or along a velocity that have a memory stay as they are."""
         loose = [force for force in self.inputs if isinstance(force, Disturbance | WhiteNoise)]
         share = {force.name: factor if isinstance(force, Disturbance) else factor**0.5 for force in loose}
-        inputs = tuple(f.with_size(np.asarray(f.size) * share[f.name]) if f.name in share else f for f in self.inputs)
         more = {f"{force.name}.{force.size_key}": math.log(share[force.name]) for force in loose}
         logs = [np.full(place.size, more.get(place.name, 0.0)) for place in self.sizes.places]
-        value = jax.device_put(np.asarray(self.sizes.value) + np.concatenate([np.zeros(0), *logs]))
+        factors = {name: np.asarray(one) for name, one in share.items()}
+        own = {force.name: force.size for force in loose}, self.sizes.value
+        sizes, value = _loosened(*own, factors, np.concatenate([np.zeros(0), *logs]))
+        inputs = tuple(force.with_size(sizes[force.name]) if force.name in sizes else force for force in self.inputs)
         return eqx.tree_at(lambda problem: (problem.inputs, problem.sizes.value), self, (inputs, value))
 
     def data(
@@ -169,3 +172,9 @@ class SmoothingProblem(eqx.Module):
             return jax.vmap(lambda x: model.chart.move(model.mechanism, x, zero, t))(problem.recording.starts)
 
         return self.each(of_one)
+
+
+@program(**ONCE)
+def _loosened(sizes: dict[str, Array], value: Float[Array, " k"], factors, logs) -> tuple[dict[str, Array], Array]:
+    """(sizes times their factors, logarithms of unknown ones and theirs)."""
+    return {name: size * factors[name] for name, size in sizes.items()}, value + logs

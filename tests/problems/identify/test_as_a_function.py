@@ -76,6 +76,13 @@ def test_several_recordings_in_a_batch_and_the_start_that_is_not_given(configs):
     check_members(problems, fits, recordings)
 
 
+def test_it_can_be_traced():
+    sensors, recording = measured(rod(), SIGMA, 0)
+    inputs = INPUTS[0], Disturbance(None)
+    problem = fgmbs.prepare_identify(rod(mass=1.0), recording, sensors, inputs, free=FREE, start=START)
+    assert jax.eval_shape(fgmbs.solve, problem).theta.shape == (2,)
+
+
 def test_what_has_no_derivative_says_so():
     sensors, recording = measured(rod(), SIGMA, 0)
     problem = fgmbs.prepare_identify(rod(mass=1.0), recording, sensors, INPUTS, free=FREE, start=START)
