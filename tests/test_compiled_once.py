@@ -81,6 +81,23 @@ def test_what_surrounds_a_question_is_a_few_programs(configs, compiled):
     assert len(compiled) <= 20
 
 
+def test_sizes_of_noise_that_begin_elsewhere(configs, compiled):
+    """Where their search begins follows from the mechanism and from the duration."""
+    pendulum = fgmbs.load(configs / "mechanisms" / "pendulum.yaml")
+    motion = fgmbs.simulate(pendulum, 0.5, 5e-3, start={"x_tip": 0.7})
+    sensors = (Gyroscope("gyro", body="rod", sigma=0.01), Encoder("enc", body="rod", sigma=2e-3))
+    recording = fgmbs.readings(pendulum, motion, sensors, rates={"gyro": 200, "enc": 40}, seed=0)
+
+    def begins(end, mechanism=pendulum):
+        problem = fgmbs.prepare_smooth(mechanism, recording.between(0.0, end), sensors, [Disturbance()], dt=5e-3)
+        return float(problem.sizes.value[0])
+
+    first = begins(0.5)
+    compiled.clear()
+    assert len({first, begins(0.45), begins(0.5, pendulum.with_parameters({"m": 3.0}))}) > 1
+    assert not compiled
+
+
 def test_another_file_of_the_same_structure(configs, tmp_path, compiled):
     text = (configs / "mechanisms" / "fourbar.yaml").read_text()
 

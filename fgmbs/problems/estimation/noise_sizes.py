@@ -150,12 +150,12 @@ def _first_sizes(mechanism: AbstractMechanism, inputs: Sequence[AbstractInput], 
 
 def _positive(size: Unknown, first: float | None) -> Unknown:
     """The unknown size as one of which the logarithm is looked for."""
-    value, sigma = _first(size, first)
+    value, sigma = _first(size, None if first is None else jnp.asarray(first, dtype=float))
     return Unknown(value, sigma=sigma, lower=size.lower, upper=size.upper, log=True)
 
 
 @program(**ONCE)
-def _first(size: Unknown, first: float | Array | np.ndarray | None) -> tuple[Array, Array]:
+def _first(size: Unknown, first: Array | None) -> tuple[Array, Array]:
     """(where the search for a size begins, standard deviation of its logarithm)."""
     own = size.value == 0
     value = size.value if first is None else jnp.where(own, first, size.value)

@@ -105,7 +105,7 @@ def _first_found(
     """The same from where the recordings were followed to, by a problem with large forces and parameters held."""
     *_, at = itertools.islice(to_the_end(loose, begun_at(loose, at, sizes=False), enough=ENOUGH), ON_THE_WAY)
     problem = with_wide_priors(problem, surveyed(loose, at))
-    weight = STILL / float(np.max(problem.mechanism.reach))
+    weight = jax.device_put(np.asarray(STILL / np.max(problem.mechanism.reach)))
     first = along = begun_at(problem, at, sizes=False, held=weight)
     for round, along in enumerate(itertools.islice(to_the_end(problem, first, enough=ENOUGH), ON_THE_WAY)):
         tell("solving along the first motion", round, float(along.look.cost))
