@@ -66,7 +66,7 @@ class MotionChart(eqx.Module):
             mechanism: The mechanism.
             x: A step on the constraints.
             t: Its time [s].
-            slopes: ∂mechanism/∂θ, an axis of p behind those of each leaf; None for ∂x/∂δ alone.
+            slopes: ∂mechanism/∂θ, an axis of p behind those of each leaf that moves; None for ∂x/∂δ alone.
             B: The selection of independent velocities; by default that at x.
         """
         tangent, S = self._tangent(mechanism, x, t, B)
@@ -104,17 +104,16 @@ class MotionChart(eqx.Module):
         count = jax.tree.leaves(slopes)[0].shape[-1]
         if S is None:
             return jnp.zeros((x.shape[0], count), x.dtype)
-        numbers, rest = eqx.partition(mechanism, eqx.is_inexact_array)
         zero = jnp.zeros(mechanism.nv, x.dtype)
 
-        def gaps(numbers, v):
-            moved, at = eqx.combine(numbers, rest), mechanism.retract(q, v)
+        def gaps(moved, v):
+            at = mechanism.retract(q, v)
             return self.closure.rows(moved, at, t), self.closure.rate(moved, at, dq, t)
 
         def along(slope):
-            (opened, _) = jax.jvp(gaps, (numbers, zero), (slope, zero))[1]
+            (opened, _) = eqx.filter_jvp(gaps, (mechanism, zero), (slope, zero))[1]
             v = -S @ opened
-            (_, rate) = jax.jvp(gaps, (numbers, zero), (slope, v))[1]
+            (_, rate) = eqx.filter_jvp(gaps, (mechanism, zero), (slope, v))[1]
             moved = v if mechanism.is_vector_space else mechanism.coordinate_rates(q) @ v
             return jnp.concatenate([moved, -S @ rate, jnp.zeros_like(u)])
 

@@ -11,6 +11,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
+from fgmbs.algebra.slopes import changed, slopes_of
 from fgmbs.dynamics.chart import MotionChart
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.base import Factor, Instant, value_and_jacobian
@@ -48,8 +49,8 @@ class Look(NamedTuple):
     """The whitened least-squares system in δ, one row block per factor and place; rows of robust factors are scaled by
     √ρ', so that the gradient is exact."""
     cost: Scalar
-    residuals: tuple[Float[Array, "*places rows"], ...]
-    """Whitened residuals of every factor at all its places, before any robust loss."""
+    residuals: PyTree
+    """Whitened residuals before any robust loss: of every factor at all its places, of free runs a `Miss`."""
     tangents: Float[Array, "*recordings steps nx local"] | None
     """∂x/∂δ of every step; None where that is the identity."""
 
@@ -172,7 +173,7 @@ class TimeGraph(eqx.Module):
         """∂x/∂δ of every step, and where θ moves the constraints ∂x/∂θ; None where ∂x/∂δ is the identity."""
         mechanism, _ = self.model(x.globals)
         if (chart := self.chart) is not None:
-            along = slopes(self.free, self.mechanism, x.globals)
+            along = mechanism_slopes(self.free, self.mechanism, x.globals)
             return over_time(lambda x, t: chart.tangent(mechanism, x, t, along), x.steps, self.times)
         if not self._curved:
             return None
@@ -297,7 +298,7 @@ class TimeGraph(eqx.Module):
         """
         values, model = self.unpack(x.steps), self.model(x.globals)
         # Second derivatives need more of the mechanism than its slopes.
-        along = None if evaluate is _cost_hessian else slopes(self.free, self.mechanism, x.globals)
+        along = None if evaluate is _cost_hessian else mechanism_slopes(self.free, self.mechanism, x.globals)
         for factor in self.factors:
             spread = self._spread(factor)
 
@@ -346,9 +347,7 @@ class TimeGraph(eqx.Module):
         """The model of θ, that of θ − change being given; the mechanism by its slopes where these are given."""
         if along is None:
             return self.model(theta)
-        numbers, rest = eqx.partition(model[0], eqx.is_inexact_array)
-        moved = jax.tree.map(lambda leaf, slope: leaf + slope @ change, numbers, along)
-        return eqx.combine(moved, rest), self.free.put(model, theta)[1]
+        return changed(model[0], along, change), self.free.put(model, theta)[1]
 
     def _shifted(self, factor: Factor, variables, tangents, deltas, change) -> tuple[Array, ...]:
         """Variables of a factor at x + E δ, δ of each of its steps; with E those of θ where they move the steps."""
@@ -417,12 +416,11 @@ def margins(free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"])
     return jnp.stack([found[name] for name in free.limited]) - free.least
 
 
-def slopes(free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"]) -> AbstractMechanism | None:
-    """∂mechanism/∂θ, an axis of p behind those of each leaf; None where θ has nothing of the mechanism."""
+def mechanism_slopes(free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"]) -> AbstractMechanism | None:
+    """∂mechanism/∂θ, see `fgmbs.algebra.slopes`; None where θ has nothing of the mechanism."""
     if not has_mechanism(free):
         return None
-    numbers = lambda theta: eqx.filter(rebuilt(free, (mechanism, {}), theta)[0], eqx.is_inexact_array)
-    return jax.jacfwd(numbers)(theta)
+    return slopes_of(lambda theta: rebuilt(free, (mechanism, {}), theta)[0], theta)
 
 
 def over_time(function: Callable, *arguments: PyTree) -> PyTree:

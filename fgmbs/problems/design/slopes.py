@@ -4,11 +4,11 @@ The run x₀, x₁, … is found step by step; where it is known, what each inte
 has all derivatives without a search and without the other intervals: S_k+1 = −m₊⁻¹ (m₋ S_k + m_θ).
 """
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from fgmbs.algebra.slopes import changed, slopes_of
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Known, Stepper
 from fgmbs.dynamics.transitions import State
@@ -38,13 +38,11 @@ def run_with_slopes(
         data: As `free_run` wants it.
     """
     run = free_run(model.at(theta), x, _held(data))
-    at, rest = eqx.partition(model.at(theta), eqx.is_inexact_array)
-    of_theta = jax.jacfwd(lambda theta: eqx.filter(model.at(theta), eqx.is_inexact_array))(theta)
+    at, of_theta = model.at(theta), slopes_of(model.at, theta)
     n, p, local = model.mechanism.n, theta.shape[0], E.shape[1] - theta.shape[0]
 
     def missed(y, x, change, end, commands, t):
-        leaves = jax.tree.map(lambda leaf, slope: leaf + slope @ change, at, of_theta) if p else at
-        stepper = _stepper(eqx.combine(leaves, rest))
+        stepper = _stepper(changed(at, of_theta, change))
         fractions = jnp.asarray([0.0, *stepper.rule.inner_points, 1.0], x.dtype)
         forces = commands[0] + fractions[:, None] * (commands[1] - commands[0])
         known = Known(forces, jnp.zeros((fractions.shape[0], 0), x.dtype))

@@ -14,7 +14,7 @@ from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import chart_prior, prior_of_unknowns
 from fgmbs.graph.recordings import JointGraph
-from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns, of_mechanism, over_time, rebuilt, slopes
+from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns, mechanism_slopes, of_mechanism, over_time, rebuilt
 from fgmbs.inputs import (
     AbstractInput,
     Command,
@@ -344,7 +344,7 @@ class EstimationModel(eqx.Module):
 
     def tangents(self, x: Float[Array, " nx"], theta: Float[Array, " p"], t: Scalar) -> Float[Array, "nx columns"]:
         """∂x/∂δ of a step, and where the motion depends on θ ∂x/∂θ behind it."""
-        E = self.chart.tangent(self.at(theta).mechanism, x, t, slopes(self.free, self.mechanism, theta))
+        E = self.chart.tangent(self.at(theta).mechanism, x, t, mechanism_slopes(self.free, self.mechanism, theta))
         return jnp.pad(E, ((0, 0), (0, self.columns - E.shape[1])))
 
     def along(
