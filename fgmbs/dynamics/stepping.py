@@ -11,6 +11,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from fgmbs.algebra.kkt import applied, kkt_inverse, refined
@@ -119,8 +120,6 @@ class Stepper(eqx.Module):
             dt: Time since the step before [s].
             known: At all points of the interval.
         """
-        if self.outside:  # the accelerations may jump at the start
-            start = start._replace(ddq=self.motion(start.q, start.dq, t - dt, known.at(0))[0])
         return _solved(self, start, guess, t, dt, known)
 
     def missed(self, start: State, end: State, t: Scalar, dt: Scalar, known: Known) -> Float[Array, " twice_nv"]:
@@ -136,8 +135,7 @@ class Stepper(eqx.Module):
             dt: Length [s].
             known: At all points of the interval.
         """
-        begun = self.start(start.q, start.dq, t - dt, known.at(0))
-        return _missed(self, begun, end, jnp.zeros(2 * end.dq.shape[0], end.q.dtype), t, dt, known)
+        return _missed(self, start, end, t, dt, known, _accelerations(self, start, end, t, dt, known))
 
 
 class _Point(NamedTuple):
@@ -147,6 +145,8 @@ class _Point(NamedTuple):
     dq: Array
     ddq: Array
     M: Array
+    force: Array
+    """Generalized forces of the mechanism."""
     J: Array
     S: Array
 
@@ -169,6 +169,9 @@ class _Search(NamedTuple):
 
 @eqx.filter_custom_jvp
 def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[Step, Ended]:
+    if stepper.outside:  # the accelerations may jump at the start
+        start = stepper.start(start.q, start.dq, t - dt, known.at(0))
+
     def correct(search: _Search, p: _Point, r_q, r_dq) -> _Search:
         """The point moved back by residuals."""
         moved = State(stepper.mechanism.retract(p.q, -r_q), p.dq - r_dq)
@@ -178,8 +181,7 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
             return jnp.sqrt(jnp.maximum(jnp.sum(x * (p.M @ x)), 0.0))
 
         # Forces in balance are known to rounding only, and so are positions, which small steps hardly change.
-        force = stepper.mechanism.forces(p.q, p.dq, t)
-        balance = dt**2 * jnp.sqrt(jnp.sum(force**2) * force.size / inertia)
+        balance = dt**2 * jnp.sqrt(jnp.sum(p.force**2) * p.force.size / inertia)
         scale = dt * norm(p.dq) + dt**2 * norm(p.ddq) + balance
         moved_by = norm(r_q) + dt * norm(r_dq)
         error = moved_by / jnp.where(scale > 0, scale, 1.0)
@@ -192,7 +194,9 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
 
     def newton(search: _Search, p: _Point) -> _Search:
         def missed_twice(y):
-            missed = _missed(stepper, start, p, y, t, dt, known, p.J, p.S)
+            end = _beside(stepper, p, y)
+            ddq = _accelerations(stepper, State(start.q, start.dq), end, t, dt, known, start.ddq)
+            missed = _missed(stepper, State(start.q, start.dq), end, t, dt, known, ddq, p.J, p.S)
             return missed, missed
 
         jacobian, missed = jax.jacfwd(missed_twice, has_aux=True)(jnp.zeros(2 * p.dq.shape[0], p.q.dtype))
@@ -250,22 +254,22 @@ def _evaluated(stepper: Stepper, q, dq, t, known: Known) -> _Point:
     at_end = known.at(-1)
     M, J = mechanism.mass_matrix(q), closure.jacobian(mechanism, q, t)
     if J.shape[0] == 0:
-        return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, J, J.T)
+        return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, mechanism.forces(q, dq, t), J, J.T)
     inverse = kkt_inverse(M, J, mechanism.local_sizes)
     S = inverse.S
     q = mechanism.retract(q, -S @ closure.rows(mechanism, q, t))
     dq = dq - S @ closure.rate(mechanism, q, dq, t)
+    force = mechanism.forces(q, dq, t)
     if stepper.drive is not None or mechanism.has_own_accelerations:
-        return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, J, S)
+        return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, force, J, S)
     # The same factorization again.
-    Q = mechanism.forces(q, dq, t)
-    Q = Q + stepper.forcing.applied(mechanism, q, t, jnp.zeros(0, q.dtype), at_end.commands)
+    Q = force + stepper.forcing.applied(mechanism, q, t, jnp.zeros(0, q.dtype), at_end.commands)
     ddq, _ = refined(inverse, M, J, Q, mechanism.constraint_bias(q, dq, t))
-    return _Point(q, dq, ddq, M, J, S)
+    return _Point(q, dq, ddq, M, force, J, S)
 
 
 def _residual(stepper: Stepper, start: Step, end: State, ddq, t, dt, known: Known):
-    """(r_q, r_dq) of the rule."""
+    """(r_q, r_dq) of the rule, with these accelerations at the end."""
     mechanism, rule = stepper.mechanism, stepper.rule
     begin, points = State(start.q, start.dq), [start.ddq]
     for k, (state, s) in enumerate(zip(rule.inner(mechanism, begin, end, dt), rule.inner_points, strict=True)):
@@ -278,41 +282,58 @@ def _along(J, S, residuals):
     return tuple(r - S @ (J @ r) for r in residuals)
 
 
-def _missed(stepper: Stepper, start: Step, point, y, t, dt, known, J=None, S=None):
-    """What a step misses at a distance y = (v, w) of its position and velocities: the rule along the constraints, and
-    the constraints."""
-    mechanism, closure = stepper.mechanism, stepper.closure
+def _beside(stepper: Stepper, point, y) -> State:
+    """The state at a distance y = (v, w) of its position and velocities."""
     v, w = jnp.split(y, 2)
-    end = State(mechanism.retract(point.q, v), point.dq + w)
+    return State(stepper.mechanism.retract(point.q, v), point.dq + w)
+
+
+def _accelerations(stepper: Stepper, start: State, end: State, t, dt, known: Known, first=None):
+    """Accelerations at all points of an interval, by one trace of the mechanism; those at the start may be given."""
+    rule = stepper.rule
+    states = [start, *rule.inner(stepper.mechanism, start, end, dt), end]
+    fractions = np.asarray([0.0, *rule.inner_points, 1.0])
+    given = 0 if first is None else 1
+    q, dq = (jnp.stack(leaves[given:]) for leaves in zip(*states, strict=True))
+    rest = q, dq, t + dt * (fractions[given:] - 1).astype(q.dtype), Known(known.commands[given:], known.ddy[given:])
+    ddq = jax.vmap(lambda *point: stepper.motion(*point)[0])(*rest)
+    return ddq if first is None else jnp.concatenate([first[None], ddq])
+
+
+def _missed(stepper: Stepper, start: State, end: State, t, dt, known: Known, ddq, J=None, S=None):
+    """What a step misses with these accelerations: the rule along the constraints, and the constraints at its end."""
+    mechanism, closure = stepper.mechanism, stepper.closure
     if S is None:
         J = closure.jacobian(mechanism, end.q, t)
-        S = kkt_inverse(mechanism.mass_matrix(end.q), J, mechanism.local_sizes).S
-    ddq = stepper.motion(*end, t, known.at(-1))[0]
-    r_q, r_dq = _along(J, S, _residual(stepper, start, end, ddq, t, dt, known))
+        S = kkt_inverse(mechanism.mass_matrix(end.q), J, mechanism.local_sizes).S if J.shape[0] else J.T
+    r_q, r_dq = _along(J, S, stepper.rule.residual(mechanism, start, end, ddq, dt))
     open_q, open_dq = closure.rows(mechanism, end.q, t), closure.rate(mechanism, *end, t)
     return jnp.concatenate([r_q + applied(S, open_q), r_dq + applied(S, open_dq)])
 
 
 @_solved.def_jvp
 def _solved_jvp(primals, tangents):
-    # missed(y; everything) = 0: ∂missed/∂y t_y = −∂missed/∂(everything) t.
+    # missed(y; everything) = 0: ∂missed/∂y t_y = −∂missed/∂(everything) t. One linearization serves all.
     stepper, start, guess, t, dt, known = primals
     step, ended = _solved(stepper, start, guess, t, dt, known)
     given, t_given = (stepper, start, t, dt, known), (*tangents[:2], *tangents[3:])
+    moving, rest = eqx.partition(given, jax.tree.map(lambda leaf: leaf is not None, t_given, is_leaf=_is_none))
     zero = jnp.zeros(2 * step.dq.shape[0], step.q.dtype)
 
-    def missed(y, given):
-        stepper, start, t, dt, known = given
-        return _missed(stepper, start, step, y, t, dt, known)
+    def found(y, moving):
+        stepper, (q, dq, ddq), t, dt, known = eqx.combine(moving, rest)
+        start, end = State(q, dq), _beside(stepper, step, y)
+        ddq = _accelerations(stepper, start, end, t, dt, known, None if stepper.outside else ddq)
+        return _missed(stepper, start, end, t, dt, known, ddq), Step(*end, ddq[-1])
 
-    def found(y, given):
-        stepper, _, t, _, known = given
-        v, w = jnp.split(y, 2)
-        q, dq = stepper.mechanism.retract(step.q, v), step.dq + w
-        return Step(q, dq, stepper.motion(q, dq, t, known.at(-1))[0])
-
-    _, t_missed = eqx.filter_jvp(lambda given: missed(zero, given), (given,), (t_given,))
-    t_missed = jnp.zeros_like(zero) if t_missed is None else t_missed
-    t_y = -jnp.linalg.solve(jax.jacfwd(lambda y: missed(y, given))(zero), t_missed)
-    _, t_step = eqx.filter_jvp(found, (zero, given), (t_y, t_given))
+    _, push = jax.linearize(found, zero, moving)
+    still = jax.tree.map(jnp.zeros_like, t_given)
+    missed_by_y, step_by_y = jax.vmap(lambda y: push(y, still), out_axes=-1)(jnp.eye(zero.size, dtype=zero.dtype))
+    t_missed, t_step = push(zero, t_given)
+    t_y = -jnp.linalg.solve(missed_by_y, t_missed)
+    t_step = jax.tree.map(lambda t, by_y: t + by_y @ t_y, t_step, step_by_y)
     return (step, ended), (t_step, jax.tree.map(lambda _: None, ended))
+
+
+def _is_none(leaf) -> bool:
+    return leaf is None

@@ -222,7 +222,7 @@ def _predicted(
     tell: Progress,
 ) -> Identification:
     given = problem.free
-    problem, at = first_found(problem, tell)
+    problem, at = first_found(problem, tell, ends=False)
     try:
         tell("fitting parts of free runs", 0, np.nan)
         prediction = led(problem, horizon, at.x, solver)

@@ -71,9 +71,7 @@ class Found(eqx.Module):
         return cls(problem, at, surveyed(problem, at), problem, np.full(problem.free.size, np.inf))
 
 
-def first_found(
-    problem: SmoothingProblem, tell: Progress, *, volume: bool = False
-) -> tuple[SmoothingProblem, SmoothingState]:
+def first_found(problem: SmoothingProblem, tell: Progress, *, ends: bool) -> tuple[SmoothingProblem, SmoothingState]:
     """(the problem with wide priors, a first motion and first parameters).
 
     The motion is that under forces that are large and parameters that are held: the sensors alone decide then, and a
@@ -83,7 +81,7 @@ def first_found(
     Args:
         problem: The problem.
         tell: See `identify`.
-        volume: The programs of `volume_slope` are compiled beside the others.
+        ends: The smoother goes on from there: the programs that it needs then are compiled beside the others.
 
     Raises:
         Interrupted: Ctrl-C once the recordings were followed; `result` is what was reached.
@@ -91,7 +89,8 @@ def first_found(
     held = eqx.tree_at(lambda p: p.free.sigma, problem, jnp.minimum(problem.free.sigma, HELD))
     loose = held.loosened(LOOSER[0])
     tell("following", 0, np.nan)
-    with compiled_ahead(lambda: lowered_rounds(loose, enough=ENOUGH, volume=volume), loose):
+    options = dict(enough=ENOUGH, volume=ends and problem.free.size > 0, ends=ends)
+    with compiled_ahead(lambda: lowered_rounds(loose, **options), loose):
         at = jax.block_until_ready(begun(loose))
     try:
         return _first_found(problem, loose, at, tell)
@@ -124,7 +123,7 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
     Raises:
         Interrupted: Ctrl-C; `result` is what was reached.
     """
-    problem, at = first_found(problem, tell, volume=problem.free.size > 0)
+    problem, at = first_found(problem, tell, ends=True)
     try:
         count = 0
         for factor in (*LOOSER, 1.0):

@@ -292,7 +292,7 @@ def tested(problem: SmoothingProblem, at: SmoothingState) -> Scores:
 
 
 def lowered_rounds(
-    problem: SmoothingProblem, *, enough: float = 0.0, volume: bool = False
+    problem: SmoothingProblem, *, enough: float = 0.0, volume: bool = False, ends: bool = True
 ) -> Iterator[Callable[[], Any]]:
     """The programs that follow the first guess, in the order in which they will be needed; see `improved`.
 
@@ -300,6 +300,7 @@ def lowered_rounds(
         problem: The problem.
         enough: As of `improved`.
         volume: `volume_slope` will be needed, too.
+        ends: The solution is what is looked for, so that `concluded` will be needed.
     """
     first, most = begun.like(problem), np.asarray(ITERATIONS)
     yield _improved.ahead(problem, first, first.x, most, enough=enough)
@@ -308,7 +309,8 @@ def lowered_rounds(
     if volume:
         yield _ways.ahead(problem, after)
         yield _volume.ahead(after.look)
-    yield concluded.ahead(problem, after, surveyed.like(problem, after))
+    if ends:
+        yield concluded.ahead(problem, after, surveyed.like(problem, after))
 
 
 @program(**ONCE)

@@ -9,6 +9,7 @@ from excitation_design import LIMITS, MOTOR, RIG, SENSORS, DrivenPendulum, moved
 from jaxtyping import Array, Float
 
 import fgmbs
+from fgmbs.algebra.slopes import slopes_of
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import Command, Disturbance
 from fgmbs.problems.design.information import DesignProblem, Limits, look
@@ -203,7 +204,7 @@ def test_slopes_of_a_linkage_are_those_of_its_free_run(configs):
     data = problem.data(jnp.zeros(1), x, x)._replace(commands=jnp.full((problem.steps, 2, 1), 30.0))
     move = lambda change: model.chart.move(model.at(theta + change[2:]).mechanism, x, change[:2], 0.0)
     E = jax.jacfwd(move)(jnp.zeros(2 + theta.size))
-    run, along = eqx.filter_jit(free_run_with_slopes)(model, theta, x, E, data)
+    run, along = eqx.filter_jit(free_run_with_slopes)(model.at(theta), slopes_of(model.at, theta), x, E, data)
     steps, slopes, _ = eqx.filter_jit(run_with_slopes)(model, theta, x, E, data)
     np.testing.assert_allclose(steps, run.steps, atol=1e-12)
     np.testing.assert_allclose(slopes, along, rtol=1e-7, atol=1e-8)

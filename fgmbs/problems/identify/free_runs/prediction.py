@@ -150,7 +150,7 @@ def _looked(prediction: PredictionProblem, x: Unknowns) -> Look:
 
 @program
 def _told(prediction: PredictionProblem, x: Unknowns, look: Look, history, status: Status, iterations) -> Prediction:
-    miss = prediction.miss(x)
+    miss = look.residuals
     factorization = METHODS["sqrt"](look.system, *prediction.zeros(x))
     U, _ = factorization.factor.of_globals()
     return Prediction(

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.algebra.slopes import changed
 from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.compiled.program import program
 from fgmbs.dynamics.forcing import Forcing
@@ -55,25 +56,21 @@ def free_run(model: EstimationModel, x: Float[Array, " nx"], data: StepData) -> 
 
 def free_run_with_slopes(
     model: EstimationModel,
-    theta: Float[Array, " p"],
+    of_theta: EstimationModel,
     x: Float[Array, " nx"],
     slopes: Float[Array, "nx columns"],
     data: StepData,
 ) -> tuple[FreeRun, Float[Array, "steps nx columns"]]:
-    """(the free run of the model of θ, its derivatives along some directions).
+    """(the free run of a model, its derivatives along some directions).
 
     Args:
-        model: The model, θ in it not yet replaced.
-        theta: θ.
+        model: The model of θ …
+        of_theta: … and its derivatives by θ, see `fgmbs.algebra.slopes`.
         x: The first step.
         slopes: Derivatives of the first step by the directions, of which the last p are those of θ.
         data: As `free_run` wants it.
     """
-    # What follows from θ is computed outside of the loop, and its derivatives along θ.
-    at, rest = eqx.partition(model.at(theta), eqx.is_inexact_array)
-    of_theta = jax.jacfwd(lambda theta: eqx.filter(model.at(theta), eqx.is_inexact_array))(theta)
-    given = at, rest, of_theta, x, slopes, data.times, data.commands, data.linked
-    steps, status, along = _run_with_slopes(*given)
+    steps, status, along = _run_with_slopes(model, of_theta, x, slopes, data.times, data.commands, data.linked)
     return FreeRun(steps, status), along
 
 
@@ -83,13 +80,13 @@ def _run(model: EstimationModel, x, times, commands, linked):
 
 
 @one_kernel
-def _run_with_slopes(at, rest, of_theta, x, slopes, times, commands, linked):
-    p = jax.tree.leaves(of_theta)[0].shape[-1]
+def _run_with_slopes(model: EstimationModel, of_theta, x, slopes, times, commands, linked):
+    leaves = jax.tree.leaves(of_theta)
+    p = leaves[0].shape[-1] if leaves else 0
 
     def moved(change):
-        theta = change[change.shape[0] - p :]
-        leaves = jax.tree.map(lambda leaf, slope: leaf + slope @ theta, at, of_theta) if p else at
-        steps, status = _taken(eqx.combine(leaves, rest), x + slopes @ change, times, commands, linked)
+        at = changed(model, of_theta, change[change.shape[0] - p :])
+        steps, status = _taken(at, x + slopes @ change, times, commands, linked)
         return steps, (steps, status)
 
     along, (steps, status) = jax.jacfwd(moved, has_aux=True)(jnp.zeros(slopes.shape[1], x.dtype))
@@ -116,16 +113,25 @@ def _taken(model: EstimationModel, x, times, commands, linked):
         step, ended = stepper.step(start, guess, t, dt, known(ends))
         there = link != 0
         step = jax.tree.map(lambda new, old: jnp.where(there, new, old), step, start)
+        if stepper.outside:
+            step = step._replace(ddq=jax.lax.stop_gradient(step.ddq))
         status = Status.where(there, ended.status, Status.converged)
         return (step, jax.lax.stop_gradient(step.ddq - start.ddq)), (step.q, step.dq, status)
 
-    first = stepper.start(x[:n], x[n : n + nv], times[0], known(commands[1]).at(0))
+    given = stepper, x[:n], x[n : n + nv], times[0], known(commands[1]).at(0)
+    # Under forces from outside a step looks at its start once more.
+    first = Stepper.start(*(_still(given) if stepper.outside else given))._replace(q=given[1], dq=given[2])
     rows = times[1:], commands[1:], linked[1:]
     _, (q, dq, status) = jax.lax.scan(advance, (first, jnp.zeros_like(first.dq)), rows)
     there = jnp.concatenate([q, dq, jnp.zeros((q.shape[0], x.shape[0] - n - nv), x.dtype)], axis=1)
     begun = Status.where(jnp.all(jnp.isfinite(first.ddq)), Status.converged, Status.non_finite)
     status = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), begun, status)
     return jnp.concatenate([x[None], there]), status
+
+
+def _still(tree):
+    """The tree without derivatives."""
+    return jax.tree.map(lambda leaf: jax.lax.stop_gradient(leaf) if eqx.is_inexact_array(leaf) else leaf, tree)
 
 
 def sensor_rows(model: EstimationModel, steps: Float[Array, "steps nx"], data: StepData) -> Rows:

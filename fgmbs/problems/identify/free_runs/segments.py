@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.algebra.slopes import changed, slopes_of
 from fgmbs.arguments import finite_number
 from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import is_traced
@@ -134,13 +135,13 @@ class PredictionProblem(eqx.Module):
         return Unknowns(jnp.zeros((*x.steps.shape[:-1], self.model.local_size)), jnp.zeros_like(x.globals))
 
     def look(self, x: Unknowns) -> Look:
-        """The whitened least-squares system in δ at x, and the cost there."""
-        parts, rest = self.each(lambda model, segments, x0: _look(model, segments, x0, x.globals), x.steps)
+        """The whitened least-squares system in δ at x, the cost there, and `miss`."""
+        parts, rest, miss = self.each(lambda model, segments, x0: _look(model, segments, x0, x.globals), x.steps)
         prior, p = self._prior(x.globals), self.free.size
         several = x.steps.shape[:-2]
         nothing = jnp.zeros((*several, 0)), jnp.zeros((*several, 0, self.model.local_size)), jnp.zeros((*several, 0, p))
         system = LeastSquares(*nothing, *parts, prior, jnp.diag(1 / self.free.sigma))
-        return Look(system, system.cost() + jnp.sum(rest), (), None)
+        return Look(system, system.cost() + jnp.sum(rest), miss, None)
 
     def gradient(self, x: Unknowns) -> Unknowns:
         """Gradient of the cost with respect to δ at x."""
@@ -290,30 +291,32 @@ def _miss(model: EstimationModel, segments: Segments, x) -> Miss:
 
 
 def _look(model: EstimationModel, segments: Segments, x, theta):
-    """(rows on each segment and between them, their derivatives by first states and θ, cost that robust losses add)."""
+    """(rows on each segment and between them, their derivatives by first states and θ, cost that robust losses add,
+    what the runs leave)."""
     local, p = model.local_size, theta.shape[0]
     zero = jnp.zeros(local + p, x.dtype)
+    at, of_theta = model.at(theta), slopes_of(model.at, theta)
 
     def of_segment(x, centre, weights, data, rows):
         t = data.times[0]
 
         def begin(change):
-            at = model.at(theta + change[local:])
-            begun = _moved(at, x, change[:local], t)
-            both = begun, _start_prior(at, begun, centre, weights, t)
+            near = changed(at, of_theta, change[local:])
+            begun = _moved(near, x, change[:local], t)
+            both = begun, _start_prior(near, begun, centre, weights, t)
             return both, both
 
         (E, of_prior), (begun, known) = jax.jacfwd(begin, has_aux=True)(zero)
-        run, along = free_run_with_slopes(model, theta, begun, E, data)
+        run, along = free_run_with_slopes(at, of_theta, begun, E, data)
         tangents = jnp.concatenate([jnp.zeros((local, p)), jnp.eye(p)]).astype(x.dtype)
 
-        def read(steps, theta):
-            return sensor_residuals(model.at(theta), steps, rows)
+        def read(steps, change):
+            return sensor_residuals(changed(at, of_theta, change), steps, rows)
 
-        values, push = jax.linearize(read, run.steps, theta)
+        values, push = jax.linearize(read, run.steps, zero[local:])
         slopes = jax.vmap(push, (2, 0), -1)(along, tangents)
         r, J, robust = [known], [of_prior], jnp.zeros((), x.dtype)
-        for factor, value, slope in zip(sensor_graph(model.at(theta), rows).factors, values, slopes, strict=True):
+        for factor, value, slope in zip(sensor_graph(at, rows).factors, values, slopes, strict=True):
             part, jacobian = reweighted(factor, (value, slope))
             if factor.loss is not None:
                 robust += 0.5 * (jnp.sum(factor.loss.rho(factor.squares(value))) - jnp.sum(part**2))
@@ -323,10 +326,11 @@ def _look(model: EstimationModel, segments: Segments, x, theta):
         # Of many rows the triangle alone is needed.
         both = jnp.column_stack([J, r])
         R = jnp.linalg.qr(both, mode="r") if both.shape[0] > both.shape[1] else both
-        return R[:, -1], R[:, :local], R[:, local:-1], robust, (run.steps[-1], along[-1]), (begun, E)
+        triangle = R[:, -1], R[:, :local], R[:, local:-1]
+        return triangle, robust, (run.steps[-1], along[-1]), (begun, E), (known, values, run)
 
     given = x, segments.prior, segments.weights, segments.data, segments.rows
-    r, of_start, of_theta, robust, (end, along), (x, E) = _each(of_segment, *given)
+    rows, robust, (end, along), (x, E), (starts, sensors, runs) = _each(of_segment, *given)
 
     def of_joint(end, along, start, E, W, t):
         def joint(own, other, dtheta):
@@ -339,7 +343,7 @@ def _look(model: EstimationModel, segments: Segments, x, theta):
 
     t = segments.data.times[1:, 0]
     joints = jax.vmap(of_joint)(end[:-1], along[:-1], x[1:], E[1:], segments.whiteners, t)
-    return (r, of_start, of_theta, *joints), jnp.sum(robust)
+    return (*rows, *joints), jnp.sum(robust), Miss(starts, sensors, joints[0], runs)
 
 
 def _each(function: Callable, *arguments):

@@ -141,7 +141,10 @@ def test_gradient_is_that_of_the_linearized_system_and_of_differences(pendulum):
     up, down = (value(start._replace(theta=start.theta + sign * h)) for sign in (1, -1))
     np.testing.assert_allclose(slope.theta, (up - down) / (2 * h), rtol=1e-5)
     prediction = prepare_prediction(of(pendulum))
-    steps, theta = jax.jit(lambda p: p.look(p.start).system.gradient())(prediction)
+    (steps, theta), left, missed = jax.jit(
+        lambda p: (p.look(p.start).system.gradient(), p.look(p.start).residuals, p.miss(p.start))
+    )(prediction)
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, atol=1e-10), left, missed)
     np.testing.assert_allclose(slope.theta, theta, rtol=1e-9)
     np.testing.assert_allclose(slope.starts, steps, rtol=1e-9)
 

@@ -8,6 +8,7 @@ import pytest
 
 import fgmbs
 from fgmbs import Unknown
+from fgmbs.algebra.slopes import slopes_of
 from fgmbs.inputs import Disturbance
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.identify.free_runs.rollout import free_run, free_run_with_slopes, free_runs, known_forces
@@ -71,7 +72,7 @@ def test_slopes_are_those_of_differences_and_of_reverse_mode(problem, first):
     move = lambda theta: model.chart.move(model.at(theta).mechanism, x, jnp.zeros(2), 0.0)
     E = jnp.concatenate([model.chart.tangent(model.at(theta).mechanism, x, 0.0), jax.jacfwd(move)(theta)], axis=1)
     data = problem.data(jnp.zeros(1), x, x)
-    run, slopes = eqx.filter_jit(free_run_with_slopes)(model, theta, x, E, data)
+    run, slopes = eqx.filter_jit(free_run_with_slopes)(model.at(theta), slopes_of(model.at, theta), x, E, data)
     zero, h = jnp.zeros(E.shape[1]), 1e-6
     np.testing.assert_allclose(run.steps, ends(problem, theta, x, E, zero), atol=1e-12)
     count = int(problem.recording.count)
