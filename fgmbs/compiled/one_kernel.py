@@ -24,6 +24,9 @@ _LARGEST = 64
 """Size of a matrix above which a matrix library is worth its call."""
 _MOST = 16_000
 """Operations of a program above which its compilation takes minutes: 4 s for 5 500, 12 for 14 000, 100 for 23 000."""
+_MOST_ACROSS = 8_000
+"""The same of blocks of members, to which a chain of kernels costs less: with 11 000 they are not faster than that, and
+compiled in twice the time; with 15 000 they are slower, and it takes three times as long."""
 _LANES = 32
 """Members of a batch that are computed side by side."""
 _ONE_PLACE = {"scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"}
@@ -80,7 +83,7 @@ def _one_kernel(function, args):
 
     program = jax.make_jaxpr(of_leaves)(*leaves)
     out_structure, static = left[0]
-    run = _marked(program) if _fits(program.jaxpr) else jaxpr_as_fun(program)
+    run = _marked(program) if _fits(program.jaxpr, _MOST) else jaxpr_as_fun(program)
     return eqx.combine(jax.tree.unflatten(out_structure, run(*leaves)), static)
 
 
@@ -113,9 +116,10 @@ def _marked(program: ClosedJaxpr) -> Callable[..., list]:
 
     @call.def_vmap
     def _(axis_size, batched, *leaves):
-        blocks = jax.make_jaxpr(_for_many(program, batched, axis_size))(*leaves)
-        axes = [0 if many else None for many in batched]
-        run = _marked(blocks) if _fits(blocks.jaxpr) else jax.vmap(jaxpr_as_fun(program), axes)
+        run = jax.vmap(jaxpr_as_fun(program), [0 if many else None for many in batched])
+        if _operations(program.jaxpr) <= _MOST_ACROSS:  # of blocks there are more
+            blocks = jax.make_jaxpr(_for_many(program, batched, axis_size))(*leaves)
+            run = _marked(blocks) if _fits(blocks.jaxpr, _MOST_ACROSS) else run
         return run(*leaves), [True] * len(program.out_avals)
 
     return call
@@ -146,9 +150,9 @@ def _for_many(program: ClosedJaxpr, batched: Sequence[bool], size: int) -> Calla
     return run
 
 
-def _fits(jaxpr: Jaxpr) -> bool:
+def _fits(jaxpr: Jaxpr, most: int) -> bool:
     """Whether the program can be one machine function, in reasonable time."""
-    return _is_plain(jaxpr) and _operations(jaxpr) <= _MOST
+    return _is_plain(jaxpr) and _operations(jaxpr) <= most
 
 
 def _is_plain(jaxpr: Jaxpr) -> bool:

@@ -135,6 +135,18 @@ def test_what_is_too_large_to_be_compiled_so_stays_as_it_is(monkeypatch, most, m
     assert ('xla_cpu_small_call = "true"' in text) == marked
 
 
+@pytest.mark.parametrize(("most", "marked"), [(100, True), (4, False)])
+def test_of_many_members_less_is_too_large(monkeypatch, most, marked):
+    def function(a):
+        return jax.lax.fori_loop(0, 3, lambda _, a: jnp.sin(a) + jnp.cos(a), a)
+
+    monkeypatch.setattr("fgmbs.compiled.one_kernel._MOST_ACROSS", most)
+    many = jnp.asarray(A)
+    program = jax.jit(jax.vmap(one_kernel(function)))
+    assert ('xla_cpu_small_call = "true"' in program.lower(many).as_text()) == marked
+    np.testing.assert_allclose(program(many), jax.vmap(function)(many), rtol=1e-13)
+
+
 def test_what_is_no_array_passes_through():
     found = jax.jit(lambda x: one_kernel(lambda x, name: {name: x + 1, "kept": None})(x, "y"))(jnp.ones(2))
     assert found["kept"] is None
