@@ -93,11 +93,31 @@ def robot_hybrid() -> Callable[[], object]:
     return lambda: fgmbs.hybrid_dynamics(arm, t, {"shoulder": 0.5 * (1 - np.cos(2 * np.pi * t))}, forces)
 
 
+def robot_identify(method: str = "smoother") -> Callable[[], object]:
+    arm = fgmbs.load(CONFIGS / "robots" / "scara.yaml")
+    at = {f"at_{name}": unit for name, unit in zip(arm.joint_names, arm.coordinate_units, strict=True)}
+    by = {f"by_{name}": unit for name, unit in zip(arm.joint_names, arm.actuator_units, strict=True)}
+    recording = fgmbs.read_recording(CONFIGS / "experiments" / "scara_identify_recording.csv", units=at | by)
+    sensors = [fgmbs.sensors.Encoder(f"at_{n}", of=n, unit=at[f"at_{n}"], sigma=1e-4) for n in arm.joint_names]
+    torques = [fgmbs.inputs.Command(name, f"by_{name}", hold="linear") for name in arm.joint_names]
+    free = {"flange.mass": (0.1, 10.0), "quill.friction": (0.1, 50.0)}
+    free |= {f"{name}.{key}": (0.1, 10.0) for name in ("shoulder", "elbow") for key in ("damping", "friction")}
+    options = dict(free=free, method=method, horizon=None if method == "smoother" else 0.5)
+    return lambda: fgmbs.identify(arm, recording, sensors, [*torques, fgmbs.inputs.Disturbance()], **options)
+
+
+def robot_predict() -> Callable[[], object]:
+    return robot_identify("prediction")
+
+
 def sensors_of_fourbar():
     return fgmbs.read_sensors(CONFIGS / "experiments" / "fourbar_sensors.yaml")
 
 
-QUESTIONS = (simulate, inverse, hybrid, smooth, online, identify, robot_simulate, robot_inverse, robot_hybrid)
+QUESTIONS = (
+    *(simulate, inverse, hybrid, smooth, online, identify),
+    *(robot_simulate, robot_inverse, robot_hybrid, robot_identify, robot_predict),
+)
 
 
 def asked(name: str) -> None:
