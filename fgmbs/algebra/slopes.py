@@ -47,4 +47,5 @@ def _followed(function: Callable[[Array], PyTree], x: Array) -> PyTree:
 
     jax.eval_shape(lambda x: jax.jvp(looked, (x,), (x,)), x)
     structure, *reached = found
-    return structure.unflatten(reached)
+    # Where no derivative reaches any of them JAX does not ask.
+    return structure.unflatten(reached or [False] * structure.num_leaves)

@@ -33,6 +33,14 @@ def test_slopes_of_leaves_that_follow():
         np.testing.assert_allclose(found[key], slope, rtol=1e-14)
 
 
+@pytest.mark.parametrize("x", [X, jnp.zeros(0)])
+def test_slopes_where_nothing_follows(x):
+    alone = lambda x: {"beside": jnp.ones(3), "shape": jnp.zeros_like(x)}
+    found = slopes_of(alone, x)
+    assert found == {"beside": None, "shape": None}
+    np.testing.assert_array_equal(changed(alone(x), found, x)["beside"], jnp.ones(3))
+
+
 def test_changed_to_first_order():
     d = jnp.array([1e-5, -2e-5])
     there, expected = changed(made(X), slopes_of(made, X), d), made(X + d)
