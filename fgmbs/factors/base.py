@@ -119,6 +119,19 @@ class Factor(eqx.Module):
         group = max(1, r.shape[-1]) if self.group is None else self.group
         return jnp.sum(r.reshape(*r.shape[:-1], r.shape[-1] // group, group) ** 2, axis=-1)
 
+    def costs(self, r: Float[Array, "*places rows"]) -> Float[Array, "*places"]:
+        """½ρ of whitened rows."""
+        s = self.squares(r)
+        return 0.5 * jnp.sum(s if self.loss is None else self.loss.rho(s), axis=-1)
+
+    def reweighted(self, r: Float[Array, "*places rows"], *derivatives: Array) -> tuple[Array, ...]:
+        """Whitened rows and their derivatives; those of a robust factor scaled by √ρ'."""
+        if self.loss is None:
+            return r, *derivatives
+        weight = jnp.sqrt(self.loss.weight(self.squares(r)))
+        weight = jnp.repeat(weight, r.shape[-1] // weight.shape[-1], axis=-1)
+        return r * weight, *(derivative * weight[..., None] for derivative in derivatives)
+
 
 def value_and_jacobian(function: Callable, x: PyTree) -> tuple[Any, PyTree]:
     """function(x) and its Jacobian with respect to the pytree x, by one forward-mode sweep."""

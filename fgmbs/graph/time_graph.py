@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,15 +11,15 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from fgmbs.algebra.slopes import changed, slopes_of
+from fgmbs.algebra.slopes import changed
 from fgmbs.dynamics.chart import MotionChart
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.base import Factor, Instant, value_and_jacobian
-from fgmbs.inputs import AbstractInput
+from fgmbs.graph.model import Model, has_mechanism, margins, mechanism_slopes, of_mechanism, rebuilt
 from fgmbs.linear.blocks import BlockTridiagonal, LeastSquares
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Scalar
-from fgmbs.unknowns import Free, Place
+from fgmbs.unknowns import Free
 
 Sizes = tuple[tuple[str, int], ...]
 
@@ -139,9 +139,9 @@ class TimeGraph(eqx.Module):
 
     def factor_costs(self, x: Unknowns) -> Float[Array, " factors"]:
         """Cost of every factor, summed over time."""
-        return jnp.stack([jnp.sum(_cost(r, factor)) for factor, r in self._evaluate(x, _value)])
+        return jnp.stack([jnp.sum(factor.costs(r)) for factor, r in self._evaluate(x, _value)])
 
-    def model(self, theta: Float[Array, " p"]) -> "Model":
+    def model(self, theta: Float[Array, " p"]) -> Model:
         """(mechanism, shared) of θ."""
         return rebuilt(self.free, (self.mechanism, self.shared), theta)
 
@@ -196,10 +196,10 @@ class TimeGraph(eqx.Module):
         residuals, tangents = [], self.tangents(x)
         for factor, r, jacobian in self._evaluate(x, _linearization, tangents):
             residuals.append(r)
-            parts = reweighted(factor, (r, *self._dense(factor, r, jacobian)))
+            parts = factor.reweighted(r, *self._dense(factor, r, jacobian))
             rows[factor.scope].append(parts)
             if factor.loss is not None:
-                robust += jnp.sum(_cost(r, factor)) - 0.5 * jnp.sum(parts[0] ** 2)
+                robust += jnp.sum(factor.costs(r)) - 0.5 * jnp.sum(parts[0] ** 2)
         T, nx, p = self.num_steps, self.local_size, x.globals.shape[0]
         dtype = x.steps.dtype
 
@@ -343,7 +343,7 @@ class TimeGraph(eqx.Module):
         which = self._of_theta(factor)
         return (np if isinstance(which, np.ndarray) else jnp).eye(self.free.size)[which]
 
-    def _near(self, model: "Model", along: AbstractMechanism | None, theta, change) -> "Model":
+    def _near(self, model: Model, along: AbstractMechanism | None, theta, change) -> Model:
         """The model of θ, that of θ − change being given; the mechanism by its slopes where these are given."""
         if along is None:
             return self.model(theta)
@@ -389,40 +389,6 @@ class TimeGraph(eqx.Module):
         return (*blocks, arrow)
 
 
-Model: TypeAlias = tuple[AbstractMechanism, dict[str, PyTree]]
-"""What a graph stands on: a mechanism, and by name what else its factors read."""
-
-
-def of_mechanism(place: Place) -> bool:
-    """Whether a number of θ is one of the mechanism; else it is of what is shared."""
-    return place.path[0].idx == 0
-
-
-def has_mechanism(free: Free) -> bool:
-    """Whether θ has numbers of the mechanism, with which the constraints may move."""
-    return any(map(of_mechanism, free.places))
-
-
-def rebuilt(free: Free, model: Model, theta: Float[Array, " p"]) -> Model:
-    """The model of θ."""
-    mechanism, shared = free.put(model, theta)
-    shared = {name: part.evaluated() if isinstance(part, AbstractInput) else part for name, part in shared.items()}
-    return (mechanism.evaluated() if has_mechanism(free) else mechanism), shared
-
-
-def margins(free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"]) -> Float[Array, " k"]:
-    """What θ leaves of `free.limited`, above the least of each."""
-    found = free.put((mechanism, {}), theta)[0].margins()
-    return jnp.stack([found[name] for name in free.limited]) - free.least
-
-
-def mechanism_slopes(free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"]) -> AbstractMechanism | None:
-    """∂mechanism/∂θ, see `fgmbs.algebra.slopes`; None where θ has nothing of the mechanism."""
-    if not has_mechanism(free):
-        return None
-    return slopes_of(lambda theta: rebuilt(free, (mechanism, {}), theta)[0], theta)
-
-
 def over_time(function: Callable, *arguments: PyTree) -> PyTree:
     """`jax.vmap`; of many places a part at a time, so that what is needed on the way is held of one part only."""
     count = jax.tree.leaves(arguments)[0].shape[0]
@@ -463,18 +429,4 @@ def _linearization(residual, factor, arguments):
 
 def _cost_hessian(residual, factor, arguments):
     flat, unravel = ravel_pytree(arguments)
-    return None, jax.hessian(lambda flat: _cost(residual(unravel(flat)), factor))(flat)
-
-
-def _cost(r: Float[Array, "*places rows"], factor: Factor) -> Float[Array, "*places"]:
-    s = factor.squares(r)
-    return 0.5 * jnp.sum(s if factor.loss is None else factor.loss.rho(s), axis=-1)
-
-
-def reweighted(factor: Factor, parts: tuple[Array, ...]) -> tuple[Array, ...]:
-    """(Whitened residual, its derivatives …) of a factor; the rows of a robust one scaled by √ρ'."""
-    if factor.loss is None:
-        return parts
-    weight = jnp.sqrt(factor.loss.weight(factor.squares(parts[0])))
-    weight = jnp.repeat(weight, parts[0].shape[-1] // weight.shape[-1], axis=-1)
-    return (parts[0] * weight, *(part * weight[..., None] for part in parts[1:]))
+    return None, jax.hessian(lambda flat: factor.costs(residual(unravel(flat))))(flat)

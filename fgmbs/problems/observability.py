@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 
 from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
-from fgmbs.graph.time_graph import Unknowns, of_mechanism
+from fgmbs.graph.model import of_mechanism
+from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
 from fgmbs.kinematics.names import listed
 from fgmbs.linear import METHODS

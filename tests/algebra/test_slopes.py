@@ -10,7 +10,7 @@ import pytest
 
 import fgmbs
 from fgmbs.algebra.slopes import changed, slopes_of
-from fgmbs.graph.time_graph import mechanism_slopes, rebuilt
+from fgmbs.graph.model import mechanism_slopes, rebuilt
 from fgmbs.unknowns import Unknown, freed
 
 SCARA = Path(__file__).parents[2] / "configs" / "robots" / "scara.yaml"

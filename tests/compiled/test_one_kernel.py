@@ -126,25 +126,15 @@ def test_what_needs_a_library_stays_as_it_is(function, argument):
 
 
 @pytest.mark.parametrize(("most", "marked"), [(100, True), (4, False)])
-def test_what_is_too_large_to_be_compiled_so_stays_as_it_is(monkeypatch, most, marked):
+@pytest.mark.parametrize(("name", "batch"), [("_MOST", lambda run: run), ("_MOST_ACROSS", jax.vmap)])
+def test_what_is_too_large_to_be_compiled_so_stays_as_it_is(monkeypatch, name, batch, most, marked):
     def function(a):
         return jax.lax.fori_loop(0, 3, lambda _, a: jnp.sin(a) + jnp.cos(a), a)
 
-    monkeypatch.setattr("fgmbs.compiled.one_kernel._MOST", most)
-    text = jax.jit(one_kernel(function)).lower(jnp.asarray(A)).as_text()
-    assert ('xla_cpu_small_call = "true"' in text) == marked
-
-
-@pytest.mark.parametrize(("most", "marked"), [(100, True), (4, False)])
-def test_of_many_members_less_is_too_large(monkeypatch, most, marked):
-    def function(a):
-        return jax.lax.fori_loop(0, 3, lambda _, a: jnp.sin(a) + jnp.cos(a), a)
-
-    monkeypatch.setattr("fgmbs.compiled.one_kernel._MOST_ACROSS", most)
-    many = jnp.asarray(A)
-    program = jax.jit(jax.vmap(one_kernel(function)))
-    assert ('xla_cpu_small_call = "true"' in program.lower(many).as_text()) == marked
-    np.testing.assert_allclose(program(many), jax.vmap(function)(many), rtol=1e-13)
+    monkeypatch.setattr(f"fgmbs.compiled.one_kernel.{name}", most)
+    program, a = jax.jit(batch(one_kernel(function))), jnp.asarray(A)
+    assert ('xla_cpu_small_call = "true"' in program.lower(a).as_text()) == marked
+    np.testing.assert_allclose(program(a), function(a), rtol=1e-13)
 
 
 def test_what_is_no_array_passes_through():

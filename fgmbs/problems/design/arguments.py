@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.arguments import by_name, finite_number, nearest, of_type, texts, whole_number
 from fgmbs.errors import ArgumentError
-from fgmbs.graph.time_graph import of_mechanism
+from fgmbs.graph.model import of_mechanism
 from fgmbs.inputs import AbstractInput, Command, commands
 from fgmbs.kinematics.names import coordinate_index, listed, velocity_index
 from fgmbs.mechanisms.base import AbstractMechanism

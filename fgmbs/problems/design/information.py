@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from fgmbs.algebra.slopes import changed, slopes_of
 from fgmbs.problems.design.slopes import run_with_slopes
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
@@ -86,16 +87,20 @@ def look(design: DesignProblem, c: Float[Array, " size"], theta: Float[Array, " 
     """What the signal of c tells under θ."""
     model, x, data = _planned(design, c, theta)
     local, p = model.local_size, theta.shape[0]
+    zero, at, of_theta = jnp.zeros(local + p, x.dtype), model.at(theta), slopes_of(model.at, theta)
 
     def begin(change):
-        at = model.at(theta + change[local:])
-        begun = model.chart.move(at.mechanism, x, change[:local], data.times[0])
+        near = changed(at, of_theta, change[local:])
+        begun = model.chart.move(near.mechanism, x, change[:local], data.times[0])
         return begun, begun
 
-    E, begun = jax.jacfwd(begin, has_aux=True)(jnp.zeros(local + p, x.dtype))
-    steps, along, status = run_with_slopes(model, theta, begun, E, data)
-    rows = sensor_rows(model.at(theta), steps, data)
-    _, push = jax.linearize(lambda steps, theta: sensor_residuals(model.at(theta), steps, rows), steps, theta)
+    def read(steps, change):
+        return sensor_residuals(changed(at, of_theta, change), steps, rows)
+
+    E, begun = jax.jacfwd(begin, has_aux=True)(zero)
+    steps, along, status = run_with_slopes(at, of_theta, begun, E, data)
+    rows = sensor_rows(at, steps, data)
+    _, push = jax.linearize(read, steps, zero[local:])
     by_theta = jnp.concatenate([jnp.zeros((local, p)), jnp.eye(p)]).astype(x.dtype)
     J = jnp.concatenate([slope.reshape(-1, local + p) for slope in jax.vmap(push, (2, 0), -1)(along, by_theta)])
     known = jnp.concatenate([1 / design.problem.recording.start_sigma[:local], 1 / design.problem.free.sigma])

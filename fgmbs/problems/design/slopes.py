@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from fgmbs.algebra.slopes import changed, slopes_of
+from fgmbs.algebra.slopes import changed
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.stepping import Known, Stepper
 from fgmbs.dynamics.transitions import State
@@ -21,28 +21,28 @@ from fgmbs.status import Status
 
 def run_with_slopes(
     model: EstimationModel,
-    theta: Float[Array, " p"],
+    of_theta: EstimationModel,
     x: Float[Array, " nx"],
     E: Float[Array, "nx columns"],
     data: StepData,
 ) -> tuple[Float[Array, "steps nx"], Float[Array, "steps nx columns"], Status]:
-    """(the free run of the model of θ, its derivatives along some directions, how each step was found).
+    """(the free run of a model, its derivatives as `E` has them, how each step was found).
 
     Both are differentiable once more with respect to the commands in `data`, and to nothing else.
 
     Args:
-        model: The model, without forces that have a memory, θ in it not yet replaced.
-        theta: θ.
+        model: The model of θ, without forces that have a memory …
+        of_theta: … and its derivatives by θ, see `fgmbs.algebra.slopes`.
         x: The first step.
-        E: Derivatives of the first step by the directions, of which the last p are those of θ.
+        E: Derivatives of the first step by its local coordinates, and behind these by θ.
         data: As `free_run` wants it.
     """
-    run = free_run(model.at(theta), x, _held(data))
-    at, of_theta = model.at(theta), slopes_of(model.at, theta)
-    n, p, local = model.mechanism.n, theta.shape[0], E.shape[1] - theta.shape[0]
+    run = free_run(model, x, _held(data))
+    n, local = model.mechanism.n, model.local_size
+    p = E.shape[1] - local
 
     def missed(y, x, change, end, commands, t):
-        stepper = _stepper(changed(at, of_theta, change))
+        stepper = _stepper(changed(model, of_theta, change))
         fractions = jnp.asarray([0.0, *stepper.rule.inner_points, 1.0], x.dtype)
         forces = commands[0] + fractions[:, None] * (commands[1] - commands[0])
         known = Known(forces, jnp.zeros((fractions.shape[0], 0), x.dtype))

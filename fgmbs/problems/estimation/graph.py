@@ -13,8 +13,9 @@ from fgmbs.dynamics.forcing import Forcing, Frames, force_directions
 from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import chart_prior, prior_of_unknowns
+from fgmbs.graph.model import mechanism_slopes, of_mechanism, rebuilt
 from fgmbs.graph.recordings import JointGraph
-from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns, mechanism_slopes, of_mechanism, over_time, rebuilt
+from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns, over_time
 from fgmbs.inputs import (
     AbstractInput,
     Command,

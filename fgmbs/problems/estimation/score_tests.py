@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.factors.base import Factor
-from fgmbs.graph.time_graph import Look, Unknowns, over_time, reweighted
+from fgmbs.graph.time_graph import Look, Unknowns, over_time
 from fgmbs.linear import LeastSquares, unfollowed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData
@@ -121,7 +121,7 @@ def _delays(
                 slots = r.shape[-1] // sensor.rows
                 rows = factor.weights * jnp.tile(rate / sensor.noise_sigma(), slots)
                 column = column.at[..., late.index(k - SENSORS)].set(-rows[T - r.shape[0] :])
-            columns[factor.scope].append(reweighted(factor, (r, column))[1])
+            columns[factor.scope].append(factor.reweighted(r, column)[1])
         return tuple(jnp.concatenate(column, axis=1) for column in columns.values())
 
     residuals = [None if f.scope == "global" else r for f, r in zip(factors, look.residuals, strict=True)]

@@ -9,7 +9,8 @@ from jaxtyping import Array
 
 from fgmbs.arguments import choice, of_type
 from fgmbs.errors import ArgumentError, Interrupted
-from fgmbs.graph.time_graph import Unknowns, rebuilt
+from fgmbs.graph.model import rebuilt
+from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_inputs, checked_sensors

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import ArgumentError
-from fgmbs.graph.time_graph import margins, of_mechanism
+from fgmbs.graph.model import margins, of_mechanism
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.unknowns import Free

@@ -11,7 +11,7 @@ from scipy import linalg, special
 
 from fgmbs.arguments import of_type
 from fgmbs.errors import ArgumentError, SolveError
-from fgmbs.graph.time_graph import rebuilt
+from fgmbs.graph.model import rebuilt
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.identify.free import Parts

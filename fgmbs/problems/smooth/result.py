@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from scipy import special
 
 from fgmbs.errors import ArgumentError
-from fgmbs.graph.time_graph import rebuilt
+from fgmbs.graph.model import rebuilt
 from fgmbs.inputs import AbstractInput, augmented, gains_of, remembered, white
 from fgmbs.kinematics.names import listed
 from fgmbs.losses import AbstractLoss, left_of_normal

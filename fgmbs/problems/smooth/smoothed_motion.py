@@ -14,7 +14,7 @@ from fgmbs.compiled.program import program
 from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError
-from fgmbs.graph.time_graph import rebuilt
+from fgmbs.graph.model import rebuilt
 from fgmbs.inputs import AbstractInput, augmented, commands, gains_of
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.graph import moves

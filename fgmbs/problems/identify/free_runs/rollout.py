@@ -61,13 +61,13 @@ def free_run_with_slopes(
     slopes: Float[Array, "nx columns"],
     data: StepData,
 ) -> tuple[FreeRun, Float[Array, "steps nx columns"]]:
-    """(the free run of a model, its derivatives along some directions).
+    """(the free run of a model, its derivatives as `slopes` has them).
 
     Args:
         model: The model of θ …
         of_theta: … and its derivatives by θ, see `fgmbs.algebra.slopes`.
         x: The first step.
-        slopes: Derivatives of the first step by the directions, of which the last p are those of θ.
+        slopes: Derivatives of the first step by its local coordinates, and behind these by θ.
         data: As `free_run` wants it.
     """
     steps, status, along = _run_with_slopes(model, of_theta, x, slopes, data.times, data.commands, data.linked)
@@ -81,11 +81,8 @@ def _run(model: EstimationModel, x, times, commands, linked):
 
 @one_kernel
 def _run_with_slopes(model: EstimationModel, of_theta, x, slopes, times, commands, linked):
-    leaves = jax.tree.leaves(of_theta)
-    p = leaves[0].shape[-1] if leaves else 0
-
     def moved(change):
-        at = changed(model, of_theta, change[change.shape[0] - p :])
+        at = changed(model, of_theta, change[model.local_size :])
         steps, status = _taken(at, x + slopes @ change, times, commands, linked)
         return steps, (steps, status)
 
@@ -118,8 +115,8 @@ def _taken(model: EstimationModel, x, times, commands, linked):
         status = Status.where(there, ended.status, Status.converged)
         return (step, jax.lax.stop_gradient(step.ddq - start.ddq)), (step.q, step.dq, status)
 
+    # Under forces from outside a step looks at its start once more: what is carried there needs no derivatives.
     given = stepper, x[:n], x[n : n + nv], times[0], known(commands[1]).at(0)
-    # Under forces from outside a step looks at its start once more.
     first = Stepper.start(*(_still(given) if stepper.outside else given))._replace(q=given[1], dq=given[2])
     rows = times[1:], commands[1:], linked[1:]
     _, (q, dq, status) = jax.lax.scan(advance, (first, jnp.zeros_like(first.dq)), rows)

@@ -21,7 +21,8 @@ from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.priors import difference
-from fgmbs.graph.time_graph import Look, Rows, Unknowns, margins, reweighted
+from fgmbs.graph.model import margins
+from fgmbs.graph.time_graph import Look, Rows, Unknowns
 from fgmbs.linear import LeastSquares
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
@@ -317,9 +318,9 @@ def _look(model: EstimationModel, segments: Segments, x, theta):
         slopes = jax.vmap(push, (2, 0), -1)(along, tangents)
         r, J, robust = [known], [of_prior], jnp.zeros((), x.dtype)
         for factor, value, slope in zip(sensor_graph(at, rows).factors, values, slopes, strict=True):
-            part, jacobian = reweighted(factor, (value, slope))
+            part, jacobian = factor.reweighted(value, slope)
             if factor.loss is not None:
-                robust += 0.5 * (jnp.sum(factor.loss.rho(factor.squares(value))) - jnp.sum(part**2))
+                robust += jnp.sum(factor.costs(value)) - 0.5 * jnp.sum(part**2)
             r.append(part.ravel())
             J.append(jacobian.reshape(-1, local + p))
         r, J = jnp.concatenate(r), jnp.concatenate(J)

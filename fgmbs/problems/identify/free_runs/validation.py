@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 from fgmbs.arguments import finite_number, of_type
 from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
-from fgmbs.graph.time_graph import Unknowns, rebuilt
+from fgmbs.graph.model import rebuilt
+from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.noise_sizes import with_sizes
