@@ -18,6 +18,8 @@ from fgmbs.status import Status
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free
 
+_HARDLY = 0.1
+"""Part of the slope along a step that damping may take up for its size to tell how far the minimum is."""
 _LAST_DIGITS = 512
 """Rounding of a cost, in units of its last digit: residuals are differences of numbers of 1e3 standard deviations."""
 
@@ -196,17 +198,19 @@ class LevenbergMarquardt(IterativeSolver):
             delta = delta._replace(globals=possible(graph, point.globals + delta.globals) - point.globals)
         trial = graph.moved(point, delta)
 
+        held, slope = _dot(delta, jax.tree.map(jnp.multiply, diagonal, delta)), -_dot(delta, gradient)
         if bounds is None:
-            predicted = 0.5 * (_dot(delta, jax.tree.map(jnp.multiply, diagonal, delta)) - _dot(delta, gradient))
+            predicted = 0.5 * (held + slope)
         else:
             # To rounding: θ + (bound − θ) is not the bound.
             trial = trial._replace(globals=jnp.clip(trial.globals, graph.free.lower, graph.free.upper))
-            predicted = -_dot(delta, gradient) - system.product(*delta).cost()
+            predicted = slope - system.product(*delta).cost()
         error = jnp.sqrt(_dot(delta, delta)) / (jnp.sqrt(_dot(point, point)) + self.tol)
-        # Heavy damping makes any step small.
+        # Heavy damping makes any step small; where neighbouring steps are tied tightly, 1e-8 of the diagonal is heavy.
+        undamped = held <= _HARDLY * slope
         share = jnp.maximum(jnp.where(falls, 1, _LAST_DIGITS) * eps, self.share)
         negligible = jnp.maximum(share * cost, 1e-4 * rounding + self.enough)
-        small = (damping < 1) & ((error <= self.tol) | (predicted <= negligible))
+        small = (undamped & (error <= self.tol)) | ((damping < 1) & (predicted <= negligible))
         status = _first_true(
             (first & ~finite, Status.non_finite),
             (solved & small, Status.converged),

@@ -13,7 +13,7 @@ from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.first_state import FIRST_STEPS, Stage, Starts, best_start
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
 from fgmbs.problems.estimation.noise_sizes import SizeSearch
-from fgmbs.problems.smooth.first_guess import follow
+from fgmbs.problems.smooth.guesses.following import follow
 from fgmbs.problems.smooth.problem import RecordingData, SmoothingProblem
 from fgmbs.status import Status
 from fgmbs.typing import Scalar

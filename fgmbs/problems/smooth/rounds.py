@@ -94,7 +94,7 @@ def _improved(
     weighed = at.x.globals
     if enough:
         weighed = jnp.where(at.rounds < _AT_ONCE, weighed, (at.weighed + weighed) / 2)
-    x, state = solver.run(x, model.graph(at.x._replace(globals=weighed), data), at.damping if enough else None, most)
+    x, state = solver.run(x, model.graph(at.x._replace(globals=weighed), data), at.damping, most)
     change, left = _distance(x, at.x), state.predicted
     history = jax.lax.dynamic_update_slice(at.history, state.history, (at.iterations,))
     converged = state.status == Status.converged

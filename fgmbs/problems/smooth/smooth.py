@@ -1,7 +1,6 @@
 """State estimation: the motion, the forces and their uncertainty from what sensors have read."""
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -27,6 +26,8 @@ from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.simulation.result import worst
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth, with_others
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, modelled
+from fgmbs.problems.smooth.guesses.growing import POOR, grown
+from fgmbs.problems.smooth.guesses.other_problems import by_itself, led_by_larger_forces, without_accelerations
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.other_motions import Compared, Motion, compared
 from fgmbs.problems.smooth.problem import SmoothingProblem
@@ -39,10 +40,8 @@ from fgmbs.sensors.base import AbstractSensor
 from fgmbs.signals.recordings.recording import Recording
 from fgmbs.status import Status, is_one_of
 
-_ON_THE_WAY = 5
-"""Rounds with larger forces, at most."""
-_POOR = 2.5
-"""Cost by reading of a solution beside which there may be a better one; noise leaves a half."""
+_SHORTER = 4
+"""Steps in the place of one where the readings are explained poorly: one is long beside a singular pose."""
 _SEARCHES = 3
 """Times that other starts are looked for, while what was found is that poor."""
 _TOLD = 100
@@ -82,7 +81,8 @@ def smooth(
         sensors: What the signals mean; numbers of them may be `Unknown`, also the standard deviations of their noise.
         inputs: Forces that the description of the mechanism does not tell; their sizes may be `Unknown`. By default a
             `Disturbance` whose power is found from the data, white unless these ask for a memory.
-        dt: Time step; by default the interval between samples of the fastest sensor [s].
+        dt: Time step [s]; by default the interval between samples of the fastest sensor, or a fourth of it where the
+            readings are explained poorly with that.
         window: None: all steps at once. A number: a fixed-lag smoother over the last so many steps.
         start: Coordinates at the start by name, of each recording if they differ; the rest is assembled. By default
             several starts are compared by the first samples, and solved where those do not decide. So are others beside
@@ -119,47 +119,49 @@ def smooth(
     if window is not None:
         solution = _follow(problem, int(window), tell, notes)
     else:
-        problem, solution = _solve(problem, start_sigma is None, tell, notes)
+        step = float(np.min(problem.recording.dt)) / _SHORTER
+        again = dict(options, dt=step, integrator=integrator, independent=independent)
+        shorter = None if dt is not None else lambda: prepare_smooth(*arguments, **again)
+        problem, solution = _solve(problem, shorter, start_sigma is None, tell, notes)
+        if dt is None and float(np.min(problem.recording.dt)) <= step:
+            notes += (f"steps of {step:g} s: with those of the samples the readings were explained poorly",)
     return finish(problem, solution, notes=notes, throw=throw)
 
 
 def _solve(
-    problem: SmoothingProblem, around: bool, tell: Progress, notes: Sequence[str]
+    problem: SmoothingProblem,
+    shorter: Callable[[], SmoothingProblem] | None,
+    around: bool,
+    tell: Progress,
+    notes: Sequence[str],
 ) -> tuple[SmoothingProblem, Solution]:
     """(problem, solution) of the most likely motion; between its rounds it tells how it goes, and can be interrupted.
 
     Args:
         problem: The problem.
+        shorter: The same with shorter time steps, to be solved where the readings are explained poorly; None where they
+            are as long as they should be.
         around: Also look elsewhere than at a start that was given.
         tell: Told how it goes.
         notes: Further remarks.
     """
     tell("following" if bool(np.all(np.asarray(problem.recording.given))) else "looking for the start", 0, math.nan)
     with compiled_ahead(lambda: lowered_rounds(problem), problem):
-        first = at = jax.block_until_ready(begun(problem))
+        at = jax.block_until_ready(begun(problem))
     found = None
+    around = around or not bool(np.all(np.asarray(problem.recording.given)))
     try:
-        for round, at in enumerate(_rounds(problem, first)):
-            tell("solving", round, float(at.look.cost))
-        found = Compared(Motion(problem, at, surveyed(problem, at)), None)
-
-        # Where sizes of noise are found, costs are those of other sizes.
-        worth = math.inf if problem.sizes.size else float(at.look.cost) + DECIDED
-
-        def solved(other: SmoothingProblem) -> Motion:
-            for round, at in enumerate(_rounds(other, begun(other), worth if found.best.converged else math.inf)):
-                tell("solving from another start", round, float(at.look.cost))
-            return Motion(other, at, surveyed(other, at))
-
-        if around or not bool(np.all(np.asarray(problem.recording.given))):
-            tell("looking for other starts", 0, math.nan)
-            for seed in range(_SEARCHES):
-                starts = begun(with_others(problem, found.best.at.starts, seed).loosened(LOOSER[0])).starts
-                before = found.best
-                for better in compared(before, starts, solved):
-                    # A later search that finds nothing better leaves the first one to tell of other motions.
-                    found = better if seed == 0 or better.best is not before else found
-                if not _is_poor(problem, found.best.at):
+        for seen in _searched(problem, at, around, tell):
+            at, found = seen
+        if shorter is not None and _is_worse_than_noise(problem, found.best.at):
+            tell("looking for it with shorter steps", 0, math.nan)
+            finer = shorter()
+            for _, other in _searched(finer, begun(finer), around, tell):
+                if other is None:
+                    continue
+                if _rank(finer, other.best.at) < _rank(problem, found.best.at):
+                    found = other
+                if _is_poor(finer, other.best.at):
                     break
         found = _remembered(found, tell)
     except KeyboardInterrupt:
@@ -167,6 +169,45 @@ def _solve(
         result = smoothed_motion(found.best.problem, _concluded(found), notes)
         raise Interrupted(f"interrupted after {int(result.iterations)} iterations", result) from None
     return found.best.problem, _concluded(found)
+
+
+def _searched(
+    problem: SmoothingProblem, first: SmoothingState, around: bool, tell: Progress
+) -> Iterator[tuple[SmoothingState, Compared | None]]:
+    """(the motion as it is by now, the most likely one that was found) on the way to it.
+
+    Args:
+        problem: The problem.
+        first: The first guess.
+        around: Also look for other starts.
+        tell: Told how it goes.
+    """
+    at = first
+    for round, at in enumerate(_rounds(problem, first)):
+        yield at, None
+        tell("solving", round, float(at.look.cost))
+    found = Compared(Motion(problem, at, surveyed(problem, at)), None)
+    yield at, found
+    # Where sizes of noise are found, costs are those of other sizes.
+    worth = math.inf if problem.sizes.size else float(at.look.cost) + DECIDED
+
+    def solved(other: SmoothingProblem) -> Motion:
+        for round, at in enumerate(_rounds(other, begun(other), worth if found.best.converged else math.inf)):
+            tell("solving from another start", round, float(at.look.cost))
+        return Motion(other, at, surveyed(other, at))
+
+    if not around:
+        return
+    tell("looking for other starts", 0, math.nan)
+    for seed in range(_SEARCHES):
+        starts = begun(with_others(problem, found.best.at.starts, seed).loosened(LOOSER[0])).starts
+        before = found.best
+        for better in compared(before, starts, solved):
+            # A later search that finds nothing better leaves the first one to tell of other motions.
+            found = better if seed == 0 or better.best is not before else found
+            yield at, found
+        if not _is_poor(problem, found.best.at):
+            return
 
 
 def _remembered(found: Compared, tell: Progress) -> Compared:
@@ -185,9 +226,9 @@ def _remembered(found: Compared, tell: Progress) -> Compared:
 def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = math.inf) -> Iterator[SmoothingState]:
     """The solution after every round.
 
-    Where it does not converge, or ends far from what was read, it is looked for again from where larger unknown forces
-    lead, which become smaller step by step, from what sensors of positions and speeds say alone, and from the motion
-    that the mechanism makes by itself.
+    Where it does not converge, or ends far from what was read, it is looked for again from what sensors of positions
+    and speeds say alone, from its beginning on, from where larger unknown forces lead, which become smaller step by
+    step, and from the motion that the mechanism makes by itself.
 
     Args:
         problem: The problem.
@@ -198,51 +239,38 @@ def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = mat
     for at in to_the_end(problem, first, worth=worth):
         yield at
     of_accelerations = [sensor.order > 1 for sensor in problem.sensors]
-    guesses = (_led_by_larger_forces, _by_itself)
+    guesses = (grown, led_by_larger_forces, by_itself)
     if any(of_accelerations) and not all(of_accelerations):
-        guesses = (_without_accelerations, *guesses)
+        guesses = (without_accelerations, *guesses)
     for guess in guesses:
         if not _is_poor(problem, at):
             return
         *_, again = to_the_end(problem, begun_at(problem, guess(problem)), worth=worth)
-        if _rank(again) < _rank(at):
+        if _rank(problem, again) < _rank(problem, at):
             yield (at := again)
 
 
 def _is_poor(problem: SmoothingProblem, at: SmoothingState) -> bool:
     """Whether there may be a better solution."""
-    read = sum(int(np.isfinite(channel.values).sum()) for channel in problem.recording.channels)
-    return not (is_one_of(at.status, Status.converged) and float(at.look.cost) < _POOR * read)
+    return not (is_one_of(at.status, Status.converged) and float(at.look.cost) < POOR * _read(problem))
 
 
-def _rank(at: SmoothingState) -> tuple[bool, float]:
-    return not is_one_of(at.status, Status.converged), float(at.look.cost)
+def _is_worse_than_noise(problem: SmoothingProblem, at: SmoothingState) -> bool:
+    """Whether there may be a better solution with shorter steps."""
+    noise = _read(problem) / 2
+    return not (is_one_of(at.status, Status.converged) and float(at.look.cost) < noise + max(noise, DECIDED))
 
 
-def _led_by_larger_forces(problem: SmoothingProblem) -> SmoothingState:
-    near = begun(problem.loosened(LOOSER[0]))
-    for factor in LOOSER:
-        looser = problem.loosened(factor)
-        *_, near = itertools.islice(to_the_end(looser, begun_at(looser, near, sizes=False)), _ON_THE_WAY)
-    return near
+def _read(problem: SmoothingProblem) -> int:
+    """Numbers that were read."""
+    return sum(int(np.isfinite(channel.values).sum()) for channel in problem.recording.channels)
 
 
-def _without_accelerations(problem: SmoothingProblem) -> SmoothingState:
-    """Centripetal accelerations have no slope at rest: a filter that begins there explains them by another pose."""
-    return _blind(problem, [sensor.order > 1 for sensor in problem.sensors])
-
-
-def _by_itself(problem: SmoothingProblem) -> SmoothingState:
-    return _blind(problem, [True] * len(problem.sensors))
-
-
-def _blind(problem: SmoothingProblem, unread: Sequence[bool]) -> SmoothingState:
-    """The first guess without the samples of some sensors."""
-    parts = zip(problem.recording.channels, unread, strict=True)
-    channels = tuple(
-        part._replace(values=jnp.full_like(part.values, jnp.nan)) if dropped else part for part, dropped in parts
-    )
-    return begun(problem.of(problem.recording._replace(channels=channels)))
+def _rank(problem: SmoothingProblem, at: SmoothingState) -> tuple[bool, float]:
+    """Smaller of the better of two solutions. One that did not converge can only be better than its cost tells, if it
+    is not that of other sizes of noise."""
+    lost = bool(problem.sizes.size) and not is_one_of(at.status, Status.converged)
+    return lost, float(np.nan_to_num(at.look.cost, nan=np.inf))
 
 
 def _concluded(found: Compared) -> Solution:

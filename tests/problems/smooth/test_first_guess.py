@@ -12,7 +12,7 @@ from fgmbs.inputs import Command, Disturbance
 from fgmbs.losses import Huber
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.smooth.beginning import begun, modelled
-from fgmbs.problems.smooth.first_guess import follow
+from fgmbs.problems.smooth.guesses.following import follow
 from fgmbs.sensors import Accelerometer, Encoder, Position
 
 DT, STEPS, POWER, SIGMA = 0.02, 121, 0.3, 0.02

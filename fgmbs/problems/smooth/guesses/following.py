@@ -109,7 +109,7 @@ def follow(
     return Followed(steps, costs, belief.theta)
 
 
-def _foreseen(model: EstimationModel, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, "2 nc"]) -> Array:
+def foreseen(model: EstimationModel, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, "2 nc"]) -> Array:
     """Where the motion goes from x at t in one step, next to the constraints."""
     mechanism, dt = model.mechanism, model.dt
     n, nv = mechanism.n, mechanism.nv
@@ -137,7 +137,7 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
 
     def ahead(s):
         x, reading = before.x + before.E @ s[:k], model.reading(before.theta + s[k:])
-        y = _foreseen(reading, x, t - model.dt, data.commands)
+        y = foreseen(reading, x, t - model.dt, data.commands)
         fixed = jax.lax.stop_gradient(y)
         return difference(mechanism, fixed, y), y
 
