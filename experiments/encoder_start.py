@@ -3,9 +3,9 @@
     python experiments/encoder_start.py [--seeds 100] [--duration 0.4] [--workers 2]
 
 Where the motion begins is not given: the robot is let go at rest, near the drawing, and falls under white forces of the
-power that the estimate knows. An estimate says a doubt if a warning is about its start (another motion fits, too), or
-if it did not converge. Without doubt, the motion should be the right one, and 95 % of its coordinates within their
-bands.
+power that the estimate knows. An estimate says a doubt if a warning is about its start or its motion (another one fits,
+too), or if it did not converge. Without doubt, the motion should be the right one, and 95 % of its coordinates within
+their bands.
 """
 
 import multiprocessing
@@ -49,7 +49,7 @@ def judged(job: tuple[int, float]) -> Judged:
     off = q - np.asarray(motion.q)
     off[:, -2:] -= 2 * np.pi * np.round(off[:, -2:] / (2 * np.pi))
     covered = float(np.mean(np.abs(off) <= 1.96 * std))
-    said = any(text.startswith("start") for text in warnings(found.to_dataset()))
+    said = any(text.startswith(("start", "motion")) for text in warnings(found.to_dataset()))
     converged = bool(found.status == fgmbs.Status.converged)
     weight = found.branches[0].weight if found.branches else np.nan
     # Another assembly is far off somewhere; the right one may be, within its bands.

@@ -19,6 +19,8 @@ SINGULAR = 1e-2
 """Margin of rank below which a motion is near a singular pose."""
 _MOST, _AT_ONCE = 20_000, 512
 """Poses that are looked at along a motion, at most and in one program."""
+_BETWEEN = 32
+"""Poses that are looked at between two steps next to a singular pose."""
 _TAKES_PART = 0.2
 """Part in a dependence from which on a constraint is named …"""
 _NAMED = 4
@@ -57,6 +59,23 @@ def rank_margins(
     most = [row for row in np.argsort(-part, stable=True)[:_NAMED] if part[row] > _TAKES_PART]
     dependent = tuple(mechanism.constraint_names[row] for row in sorted(most))
     return RankMargins(np.interp(np.arange(steps), every, margins), dependent)
+
+
+def nearest_to_singular(
+    mechanism: AbstractMechanism,
+    q: Float[np.ndarray, "steps n"],
+    t: Float[np.ndarray, " steps"],
+    margins: Float[np.ndarray, " steps"],
+) -> tuple[float, float]:
+    """(t, margin of rank) where a motion is nearest to a singular pose, which may be between two of its steps."""
+    least = int(np.argmin(margins))
+    steps = np.arange(max(least - 1, 0), min(least + 2, len(t)))
+    places = np.linspace(steps[0], steps[-1], _BETWEEN * (len(steps) - 1) + 1)
+    poses = np.stack([np.interp(places, steps, column) for column in q[steps].T], axis=1)
+    times = np.interp(places, steps, t[steps])
+    between = rank_margins(mechanism, poses, times).margins
+    here = int(np.argmin(between))
+    return float(times[here]), float(between[here])
 
 
 def refuse_no_motion(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: float) -> None:

@@ -32,6 +32,8 @@ _POOR = 5.0
 """χ² of everything, relative to what is expected, of a motion that may be the wrong one."""
 FAR = 5.0
 """Normalized residual that normal noise does not reach."""
+_SINGULAR = 2e-2
+"""Margin of rank below which a motion turns so sharply that bands, which are linear, hold half of what they should."""
 UNDECIDED = 5.0
 """Difference of costs, or of logarithms of probabilities, below which two starts cannot be told apart."""
 _APART, _COORDINATES = 0.1, 4
@@ -41,7 +43,7 @@ many at most."""
 
 def warnings(dataset: "xr.Dataset") -> list[str]:
     """Everything about an estimate that does not fit, or that the data do not tell; empty if there is nothing."""
-    parts = (_solution, _groups, _sensors, _unknowns, _known, _bands, _start)
+    parts = (_solution, _groups, _sensors, _unknowns, _known, _bands, _singular_pose, _start)
     return [text for part in parts for text in part(dataset)]
 
 
@@ -177,6 +179,17 @@ def _bands(dataset: "xr.Dataset") -> Iterator[str]:
 def _of_its_kind(largest: np.ndarray, units: np.ndarray) -> np.ndarray:
     """The largest number of the same unit; angles are no smaller than a radian."""
     return np.array([max(largest[units == unit].max(), float(unit == "rad")) for unit in units])
+
+
+def _singular_pose(dataset: "xr.Dataset") -> Iterator[str]:
+    told = dataset["rank_margin"].attrs if "rank_margin" in dataset else {"nearest": 1.0}
+    if told["nearest"] < _SINGULAR:
+        many = f" of recording {told['nearest_recording']}" * (int(dataset.recording.max()) > 0)
+        yield (
+            f"motion{many}: at t = {told['nearest_t']:.4g} s it passes by a singular pose (margin of rank "
+            f"{told['nearest']:.2g}), in which {told['dependent']} depend on each other and motions meet: another one "
+            "may fit as well, and bands are narrower than they should be"
+        )
 
 
 def _start(dataset: "xr.Dataset") -> Iterator[str]:

@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 
 import fgmbs
 from fgmbs import planar as p
-from fgmbs.dynamics.singular import rank_margins, refuse_no_motion
+from fgmbs.dynamics.singular import nearest_to_singular, rank_margins, refuse_no_motion
 from fgmbs.errors import AssemblyError, SolveError
 
 MOTIONS = {"parallelogram": (1.0, 1.0), "antiparallelogram": (1.0, -3.0)}
@@ -61,6 +61,15 @@ def test_the_margin_of_rank():
     for name in ("crank", "beam", "second"):
         assert f"distance of body '{name}'" in found.dependent
     refuse_no_motion(mechanism, jnp.asarray(q[-1]), jnp.ones(6), 0.0)  # elsewhere there is nothing to choose
+
+
+def test_a_singular_pose_between_two_steps_is_seen():
+    mechanism, angles = flat(), np.linspace(-0.25, 0.45, 8)
+    c, s = np.cos(angles), np.sin(angles)
+    q, t = np.stack([c, s, 2 + c, s, angles, angles], axis=1), angles + 1.25
+    margins = rank_margins(mechanism, jnp.asarray(q), t).margins
+    when, least = nearest_to_singular(mechanism, q, t, margins)
+    assert margins.min() > 4e-3 and least < 1e-6 and when == pytest.approx(1.25)
 
 
 @pytest.mark.slow

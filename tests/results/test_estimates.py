@@ -46,6 +46,18 @@ def test_every_array_of_the_estimate_is_there(estimate, dataset):
     assert "step_status" not in dataset and "commands" not in dataset
 
 
+def test_a_motion_beside_a_singular_pose_is_doubted(dataset):
+    assert not [text for text in results.warnings(dataset) if text.startswith("motion")]
+    margin = dataset["rank_margin"]
+    near = {"nearest": 0.004, "nearest_t": 0.125, "dependent": "the rod"}
+    (text,) = (
+        text
+        for text in results.warnings(dataset.assign(rank_margin=margin.assign_attrs(near)))
+        if text.startswith("motion")
+    )
+    assert "at t = 0.125 s it passes by a singular pose (margin of rank 0.004), in which the rod depend" in text
+
+
 def test_sensors_have_samples_and_rows_of_their_own(estimate, dataset):
     for fit, columns in zip(estimate.fits, (["cam.x", "cam.y"], ["gyro"]), strict=True):
         for name in ("t", "recording", "measured", "predicted", "normalized", "weight"):

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fgmbs.dynamics.singular import nearest_to_singular, rank_margins
+from fgmbs.errors import AssemblyError
 from fgmbs.inputs import (
     AbstractInput,
     Disturbance,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 def estimate(motion: "SmoothedMotion") -> Contents:
     """Everything that an estimate tells; standard deviations are named as what they belong to, with `_std`."""
     attrs = {"status": worst_text(motion.status), "notes": json.dumps(motion.notes, ensure_ascii=False)}
-    makers = (_motion, _forces, _groups, _sensors, _unknowns, _score_tests, _start)
+    makers = (_motion, _rank_margin, _forces, _groups, _sensors, _unknowns, _score_tests, _start)
     return together(*(make(motion) for make in makers), Contents({}, {}, attrs), _of_mechanism(motion))
 
 
@@ -79,6 +81,26 @@ def _motion(motion: "SmoothedMotion") -> Contents:
         "constraint": list(motion.mechanism.constraint_names),
     }
     return Contents(variables, coordinates, {})
+
+
+def _rank_margin(motion: "SmoothedMotion") -> Contents:
+    """How far the motion is from singular poses."""
+    recordings, found = np.asarray(motion.recording), []
+    if not np.isfinite(motion.q).all():
+        return Contents({}, {}, {})
+    for number in np.unique(recordings):
+        one = motion if motion.free.index is None else motion.of_recording(int(number))
+        q, t = (np.asarray(x)[recordings == number] for x in (motion.q, motion.t))
+        try:
+            margins, dependent = rank_margins(one.mechanism, q, t)
+        except AssemblyError:  # it cannot be assembled as drawn, only from where this motion started
+            return Contents({}, {}, {})
+        found.append((margins, nearest_to_singular(one.mechanism, q, t, margins), ", ".join(dependent)))
+    number = int(np.argmin([margin for _, (_, margin), _ in found]))
+    _, (t, margin), dependent = found[number]
+    told = attributes("least singular value of the constraints, relative to the largest; 0 in a singular pose", "1")
+    told |= {"dependent": dependent, "nearest": margin, "nearest_t": t, "nearest_recording": number}
+    return Contents({"rank_margin": ("step", np.concatenate([part[0] for part in found]), told)}, {}, {})
 
 
 def _with_std(motion: "SmoothedMotion", name: str, axis: str, what: str, units: str) -> dict[str, Any]:

@@ -155,12 +155,13 @@ def _solve(
             at, found = seen
         if shorter is not None and _is_worse_than_noise(problem, found.best.at):
             tell("looking for it with shorter steps", 0, math.nan)
-            finer = shorter()
+            finer, better = shorter(), False
             for _, other in _searched(finer, begun(finer), around, tell):
                 if other is None:
                     continue
-                if _rank(finer, other.best.at) < _rank(problem, found.best.at):
-                    found = other
+                lost, cost = _rank(finer, other.best.at)
+                better = better or (lost, cost + DECIDED) < _rank(problem, found.best.at)
+                found = other if better else found
                 if _is_poor(finer, other.best.at):
                     break
         found = _remembered(found, tell)
