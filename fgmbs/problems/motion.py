@@ -6,8 +6,9 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.dynamics.singular import rank_margins
+from fgmbs.dynamics.singular import RankMargins, rank_margins
 from fgmbs.errors import AssemblyError
+from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.results.contents import (
     FLAGS,
     Contents,
@@ -24,6 +25,11 @@ from fgmbs.results.contents import (
 )
 from fgmbs.results.motion import AbstractMotion
 from fgmbs.status import Status
+
+ABOUT_MARGINS = attributes(
+    "least singular value of the constraints, relative to the largest; 0 in a singular pose", "1"
+)
+"""What a dataset says of margins of rank."""
 
 
 class AbstractDynamicMotion(AbstractMotion):
@@ -91,11 +97,16 @@ def _motion(result: AbstractDynamicMotion, step: tuple[str, ...]) -> Contents:
 
 def _rank_margin(result: AbstractDynamicMotion, step: tuple[str, ...]) -> dict[str, Any]:
     """How far a single motion is from singular poses."""
-    if len(step) > 1 or not np.isfinite(result.q).all():
+    if len(step) > 1 or (found := margins_along(result.mechanism, result.q, result.t)) is None:
         return {}
+    return {"rank_margin": (step, found.margins, ABOUT_MARGINS | {"dependent": ", ".join(found.dependent)})}
+
+
+def margins_along(mechanism: AbstractMechanism, q: Array | np.ndarray, t: Array | np.ndarray) -> RankMargins | None:
+    """How far a motion is from singular poses; None where that cannot be said."""
+    if not np.isfinite(q).all():
+        return None
     try:
-        margins, dependent = rank_margins(result.mechanism, result.q, result.t)
+        return rank_margins(mechanism, q, t)
     except AssemblyError:  # it cannot be assembled as drawn, only from where this motion started
-        return {}
-    about = attributes("least singular value of the constraints, relative to the largest; 0 in a singular pose", "1")
-    return {"rank_margin": (step, margins, about | {"dependent": ", ".join(dependent)})}
+        return None

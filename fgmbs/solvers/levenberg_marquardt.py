@@ -12,11 +12,11 @@ from jaxtyping import Array, ArrayLike, Float, Int, PyTree
 
 from fgmbs.compiled.tracing import while_loop
 from fgmbs.graph.time_graph import Look, Unknowns
-from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, Margins, factorize_matrix
+from fgmbs.linear import METHODS, Damped, Factorization, LeastSquares, factorize_matrix
 from fgmbs.linear.triangle import AbstractFactor
+from fgmbs.solvers.limits import Limited, bounds_of, possible
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
-from fgmbs.unknowns import Free
 
 _HARDLY = 0.1
 """Part of the slope along a step that damping may take up for its size to tell how far the minimum is."""
@@ -24,23 +24,12 @@ _LAST_DIGITS = 512
 """Rounding of a cost, in units of its last digit: residuals are differences of numbers of 1e3 standard deviations."""
 
 
-_CORRECTIONS = 6
-"""Newton steps that bring θ back to where its margins are not negative …"""
-_SLACK = 1e-12
-"""… to this part of what they are differences of."""
-
-
 @runtime_checkable
-class Graph(Protocol):
+class Graph(Limited, Protocol):
     """What can be solved: a `TimeGraph`, a `JointGraph`, or something else that is least squares in blocks.
 
     Its solution has derivatives if it has a `hessian`, too.
     """
-
-    @property
-    def free(self) -> Free:
-        """θ."""
-        ...
 
     def look(self, x: Unknowns) -> Look:
         """Everything that one evaluation at x with derivatives gives."""
@@ -56,10 +45,6 @@ class Graph(Protocol):
 
     def gradient(self, x: Unknowns) -> Unknowns:
         """Gradient of the cost with respect to δ at x."""
-        ...
-
-    def margins(self, theta: Float[Array, " p"]) -> Float[Array, " k"]:
-        """Asked for if there are `free.limited`: what θ leaves of these, which must not be negative."""
         ...
 
 
@@ -101,8 +86,9 @@ class LevenbergMarquardt(IterativeSolver):
     Attributes:
         linear: "sequential" (block Cholesky), "sqrt" (block QR, for stiff weights) or "dense" (tests).
         maxiter: Iteration limit.
-        tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol), or when the predicted decrease of the cost is below its rounding (its
-            last digits, once it falls no more) or below a step of 1e-8 standard deviations for every residual.
+        tol: Converged when ‖δ‖ ≤ tol (‖x‖ + tol) and damping hardly holds δ, or when the predicted decrease of the cost
+            is below its rounding (its last digits, once it falls no more) or below a step of 1e-8 standard deviations
+            for every residual.
         damping: Initial μ, against the diagonal of JᵀJ.
         damps_steps: Whether all is damped alike, or steps by the share μ/(1 + μ) only. Where neighbouring steps are
             tied tightly, μ times the diagonal holds the directions along which they move together, while of steps whose
@@ -190,7 +176,7 @@ class LevenbergMarquardt(IterativeSolver):
         if not self.damps_steps:
             diagonal = diagonal._replace(steps=damping / (1 + damping) * diagonal.steps)
         factorization = METHODS[self.linear](system, diagonal.steps, diagonal.globals)
-        bounds = _bounds(graph, point)
+        bounds = bounds_of(graph, point.globals)
         delta = Unknowns(*(factorization.minimizer() if bounds is None else factorization.minimizer_within(*bounds)))
         solved = jnp.isfinite(_total(delta))
         delta = jax.tree.map(lambda d: jnp.where(solved, d, 0.0), delta)
@@ -332,41 +318,6 @@ def response(graph: Any, params: Unknowns) -> Callable[[PyTree], Unknowns]:
         return eqx.filter_jvp(lambda delta, graph: graph.moved(params, delta), (zero, graph), (t_delta, t_graph))[1]
 
     return tangent
-
-
-def _bounds(graph: Graph, x: Unknowns) -> tuple[Float[Array, " p"], Float[Array, " p"], Margins | None] | None:
-    """How far θ may go down and up, and the linearization of what it must leave; None without bounds."""
-    if not graph.free.bounded and not graph.free.limited:
-        return None
-    margins = None
-    if graph.free.limited:
-        margins = Margins(graph.margins(x.globals), jax.jacfwd(graph.margins)(x.globals))
-    return jnp.minimum(graph.free.lower - x.globals, 0.0), jnp.maximum(graph.free.upper - x.globals, 0.0), margins
-
-
-def possible(graph: Graph, theta: Float[Array, " p"]) -> Float[Array, " p"]:
-    """θ within its bounds, moved as little as needed, relative to its size, for its margins not to be negative; NaN
-    where that fails: the trial will be rejected."""
-    free = graph.free
-    scale = jnp.where(free.logs, 1.0, jnp.abs(theta))
-
-    def slack(slopes):
-        return _SLACK * (jnp.abs(slopes) @ scale)
-
-    def corrected(k, theta):
-        # What is on a bound stays there, unless nothing else helps.
-        stays = ((theta <= free.lower) | (theta >= free.upper)) & (k < _CORRECTIONS // 2)
-        moves = jnp.where(stays, 0.0, scale)
-        values, slopes = graph.margins(theta), jax.jacfwd(graph.margins)(theta)
-        short = values < 0
-        # The least change of θ/scale that mends the margins that are short, linearized.
-        rows = jnp.where(short[:, None], slopes * moves, 0.0)
-        theta = theta - moves * (jnp.linalg.pinv(rows) @ jnp.where(short, values, 0.0))
-        return jnp.clip(theta, free.lower, free.upper)
-
-    theta = jax.lax.fori_loop(0, _CORRECTIONS, corrected, jnp.clip(theta, free.lower, free.upper))
-    fine = jnp.all(graph.margins(theta) >= -slack(jax.jacfwd(graph.margins)(theta)))
-    return jnp.where(fine, theta, jnp.nan)
 
 
 @eqx.filter_jit(inline=True)

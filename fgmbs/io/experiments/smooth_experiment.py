@@ -29,7 +29,8 @@ class SmoothSettings(Output):
     """How to estimate a motion, and where the results go."""
 
     dt: Number | None = None
-    """Time step; by default the interval between samples of the fastest sensor [s]."""
+    """Time step; by default the interval between samples of the fastest sensor, or a fourth where that explains far
+    more [s]."""
     window: Annotated[int, Field(strict=True)] | None = None
     """Steps of a fixed-lag smoother; by default all steps at once."""
     start: dict[str, Number] = {}

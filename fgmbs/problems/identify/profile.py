@@ -16,7 +16,8 @@ from fgmbs.graph.time_graph import Unknowns
 from fgmbs.problems.identify.free_runs.segments import PredictionProblem
 from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt, possible
+from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
+from fgmbs.solvers.limits import possible
 from fgmbs.status import Status, is_one_of
 from fgmbs.unknowns import Free
 

@@ -41,7 +41,7 @@ class SmoothingState(eqx.Module):
     weighed: Float[Array, " p"]
     """θ with which forces were weighed in the last round, on whose inertia their noise depends."""
     damping: Scalar
-    """With which the solver ended, and begins again where `enough` is given."""
+    """With which the solver ended, and begins again."""
     held: Scalar
     """Weight by which steps are held where they are, while θ alone is looked for; 0 for none."""
     search: SizeSearch

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fgmbs.dynamics.singular import nearest_to_singular, rank_margins
-from fgmbs.errors import AssemblyError
+from fgmbs.dynamics.singular import nearest_to_singular
 from fgmbs.inputs import (
     AbstractInput,
     Disturbance,
@@ -19,6 +18,7 @@ from fgmbs.inputs import (
     remembered,
 )
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.motion import ABOUT_MARGINS, margins_along
 from fgmbs.results.contents import (
     FLAGS,
     Contents,
@@ -86,21 +86,17 @@ def _motion(motion: "SmoothedMotion") -> Contents:
 def _rank_margin(motion: "SmoothedMotion") -> Contents:
     """How far the motion is from singular poses."""
     recordings, found = np.asarray(motion.recording), []
-    if not np.isfinite(motion.q).all():
-        return Contents({}, {}, {})
     for number in np.unique(recordings):
         one = motion if motion.free.index is None else motion.of_recording(int(number))
         q, t = (np.asarray(x)[recordings == number] for x in (motion.q, motion.t))
-        try:
-            margins, dependent = rank_margins(one.mechanism, q, t)
-        except AssemblyError:  # it cannot be assembled as drawn, only from where this motion started
+        if (along := margins_along(one.mechanism, q, t)) is None:
             return Contents({}, {}, {})
-        found.append((margins, nearest_to_singular(one.mechanism, q, t, margins), ", ".join(dependent)))
-    number = int(np.argmin([margin for _, (_, margin), _ in found]))
-    _, (t, margin), dependent = found[number]
-    told = attributes("least singular value of the constraints, relative to the largest; 0 in a singular pose", "1")
-    told |= {"dependent": dependent, "nearest": margin, "nearest_t": t, "nearest_recording": number}
-    return Contents({"rank_margin": ("step", np.concatenate([part[0] for part in found]), told)}, {}, {})
+        found.append((along, *nearest_to_singular(one.mechanism, q, t, along.margins)))
+    number = int(np.argmin([margin for *_, margin in found]))
+    along, t, margin = found[number]
+    told = {"dependent": ", ".join(along.dependent), "nearest": margin, "nearest_t": t, "nearest_recording": number}
+    margins = np.concatenate([along.margins for along, *_ in found])
+    return Contents({"rank_margin": ("step", margins, ABOUT_MARGINS | told)}, {}, {})
 
 
 def _with_std(motion: "SmoothedMotion", name: str, axis: str, what: str, units: str) -> dict[str, Any]:

@@ -96,6 +96,19 @@ class SmoothingProblem(eqx.Module):
 
         return jax.vmap(of_one)(self.recording, self.free.index, *own)
 
+    def readings(self, until: int | None = None) -> int:
+        """Numbers that were read, in the first steps or in all."""
+        recording = self.recording
+        ends = (
+            np.inf
+            if until is None
+            else (np.asarray(recording.start) + np.asarray(recording.dt) * (until - 0.5))[..., None]
+        )
+        return sum(
+            int(np.sum(np.isfinite(channel.values) & (np.asarray(channel.stamps) < ends)[..., None]))
+            for channel in recording.channels
+        )
+
     def model(self, sizes: Float[Array, " k"], delays: Float[Array, " sensors"]) -> EstimationModel:
         """The model with these logarithms of sizes of noise, and samples placed with these delays."""
         sensors, inputs = with_sizes(self.sensors, self.inputs, self.sizes.named(self.sizes.values(sizes)))

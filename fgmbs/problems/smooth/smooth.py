@@ -81,8 +81,8 @@ def smooth(
         sensors: What the signals mean; numbers of them may be `Unknown`, also the standard deviations of their noise.
         inputs: Forces that the description of the mechanism does not tell; their sizes may be `Unknown`. By default a
             `Disturbance` whose power is found from the data, white unless these ask for a memory.
-        dt: Time step [s]; by default the interval between samples of the fastest sensor, or a fourth of it where the
-            readings are explained poorly with that.
+        dt: Time step [s]; by default the interval between samples of the fastest sensor, or a fourth of it where with
+            that the readings are explained poorly, and far better with a fourth.
         window: None: all steps at once. A number: a fixed-lag smoother over the last so many steps.
         start: Coordinates at the start by name, of each recording if they differ; the rest is assembled. By default
             several starts are compared by the first samples, and solved where those do not decide. So are others beside
@@ -122,9 +122,7 @@ def smooth(
         step = float(np.min(problem.recording.dt)) / _SHORTER
         again = dict(options, dt=step, integrator=integrator, independent=independent)
         shorter = None if dt is not None else lambda: prepare_smooth(*arguments, **again)
-        problem, solution = _solve(problem, shorter, start_sigma is None, tell, notes)
-        if dt is None and float(np.min(problem.recording.dt)) <= step:
-            notes += (f"steps of {step:g} s: with those of the samples the readings were explained poorly",)
+        problem, solution, notes = _solve(problem, shorter, start_sigma is None, tell, notes)
     return finish(problem, solution, notes=notes, throw=throw)
 
 
@@ -133,9 +131,10 @@ def _solve(
     shorter: Callable[[], SmoothingProblem] | None,
     around: bool,
     tell: Progress,
-    notes: Sequence[str],
-) -> tuple[SmoothingProblem, Solution]:
-    """(problem, solution) of the most likely motion; between its rounds it tells how it goes, and can be interrupted.
+    notes: tuple[str, ...],
+) -> tuple[SmoothingProblem, Solution, tuple[str, ...]]:
+    """(problem, solution, notes) of the most likely motion; between its rounds it tells how it goes, and can be
+    interrupted.
 
     Args:
         problem: The problem.
@@ -160,7 +159,9 @@ def _solve(
                 if other is None:
                     continue
                 lost, cost = _rank(finer, other.best.at)
-                better = better or (lost, cost + DECIDED) < _rank(problem, found.best.at)
+                if not better and (lost, cost + DECIDED) < _rank(problem, found.best.at):
+                    step, better = float(np.min(finer.recording.dt)), True
+                    notes += (f"steps of {step:g} s: with those of the samples the readings were explained poorly",)
                 found = other if better else found
                 if _is_poor(finer, other.best.at):
                     break
@@ -169,7 +170,7 @@ def _solve(
         found = found or Compared(Motion(problem, at, surveyed(problem, at)), None)
         result = smoothed_motion(found.best.problem, _concluded(found), notes)
         raise Interrupted(f"interrupted after {int(result.iterations)} iterations", result) from None
-    return found.best.problem, _concluded(found)
+    return found.best.problem, _concluded(found), notes
 
 
 def _searched(
@@ -253,23 +254,18 @@ def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = mat
 
 def _is_poor(problem: SmoothingProblem, at: SmoothingState) -> bool:
     """Whether there may be a better solution."""
-    return not (is_one_of(at.status, Status.converged) and float(at.look.cost) < POOR * _read(problem))
+    return not (is_one_of(at.status, Status.converged) and float(at.look.cost) < POOR * problem.readings())
 
 
 def _is_worse_than_noise(problem: SmoothingProblem, at: SmoothingState) -> bool:
     """Whether there may be a better solution with shorter steps."""
-    noise = _read(problem) / 2
+    noise = problem.readings() / 2
     return not (is_one_of(at.status, Status.converged) and float(at.look.cost) < noise + max(noise, DECIDED))
 
 
-def _read(problem: SmoothingProblem) -> int:
-    """Numbers that were read."""
-    return sum(int(np.isfinite(channel.values).sum()) for channel in problem.recording.channels)
-
-
 def _rank(problem: SmoothingProblem, at: SmoothingState) -> tuple[bool, float]:
-    """Smaller of the better of two solutions. One that did not converge can only be better than its cost tells, if it
-    is not that of other sizes of noise."""
+    """The smaller of two is that of the better solution, whether it converged or not: what did not can only be better
+    than its cost tells. Where sizes of noise are found that holds no longer, and what converged is better."""
     lost = bool(problem.sizes.size) and not is_one_of(at.status, Status.converged)
     return lost, float(np.nan_to_num(at.look.cost, nan=np.inf))
 

@@ -40,7 +40,7 @@ def grown(problem: SmoothingProblem) -> SmoothingState:
         guess = begun(part) if at is None else _foreseen_to(part, at, np.asarray(done))
         *_, new = itertools.islice(to_the_end(part, begun_at(part, guess, sizes=False)), _ROUNDS)
         before = 0.0 if at is None else float(at.look.cost)
-        read = _readings(problem, until) - _readings(problem, done)
+        read = problem.readings(until) - problem.readings(done)
         if float(new.look.cost) < before + POOR * read + DECIDED:
             more = _MORE if at is None else 2 * more
             at, done = new, until
@@ -54,17 +54,6 @@ def grown(problem: SmoothingProblem) -> SmoothingState:
 def _until(problem: SmoothingProblem, counts: np.ndarray, until: int) -> SmoothingProblem:
     """The problem of the first steps alone."""
     return problem.of(problem.recording._replace(count=jax.device_put(np.minimum(counts, until))))
-
-
-def _readings(problem: SmoothingProblem, until: int) -> int:
-    """Numbers that were read in the first steps."""
-    recording = problem.recording
-    ends = np.asarray(recording.start) + np.asarray(recording.dt) * (until - 0.5)
-    read = 0
-    for channel in recording.channels:
-        there = np.isfinite(np.asarray(channel.values)) & (np.asarray(channel.stamps) < ends[..., None])[..., None]
-        read += int(there.sum())
-    return read
 
 
 @program
