@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from fgmbs.compiled.program import program
 from fgmbs.problems.estimation.first_state import DECIDED, SAME, Starts, distances
+from fgmbs.problems.estimation.graph import SENSORS
 from fgmbs.problems.estimation.posterior import Survey
 from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
@@ -28,6 +29,16 @@ class Motion(NamedTuple):
     @property
     def converged(self) -> bool:
         return is_one_of(self.at.status, Status.converged)
+
+    @property
+    def chi2(self) -> float:
+        """Sum of squares of all residuals over time, outliers counting as much as their losses let them pull."""
+        total = 0.0
+        passed = (*np.ones(SENSORS), *np.asarray(self.problem.passed))
+        for rows, mean in zip(self.seen.factors, passed, strict=True):
+            r, weight = np.asarray(rows.residual), np.asarray(rows.weight)  # in NumPy, which compiles nothing
+            total += float(np.sum((weight * np.where(weight > 0, r, 0.0)) ** 2)) / mean
+        return total
 
     @property
     def log_likelihood(self) -> float:

@@ -152,7 +152,7 @@ def _solve(
     try:
         for seen in _searched(problem, at, around, tell):
             at, found = seen
-        if shorter is not None and _is_worse_than_noise(problem, found.best.at):
+        if shorter is not None and _is_worse_than_noise(found.best):
             tell("looking for it with shorter steps", 0, math.nan)
             finer, better = shorter(), False
             for _, other in _searched(finer, begun(finer), around, tell):
@@ -257,10 +257,10 @@ def _is_poor(problem: SmoothingProblem, at: SmoothingState) -> bool:
     return not (is_one_of(at.status, Status.converged) and float(at.look.cost) < POOR * problem.readings())
 
 
-def _is_worse_than_noise(problem: SmoothingProblem, at: SmoothingState) -> bool:
-    """Whether there may be a better solution with shorter steps."""
-    noise = problem.readings() / 2
-    return not (is_one_of(at.status, Status.converged) and float(at.look.cost) < noise + max(noise, DECIDED))
+def _is_worse_than_noise(motion: Motion) -> bool:
+    """Whether there may be a better solution with shorter steps; outliers that a robust loss allows for are no sign."""
+    noise = motion.problem.readings()
+    return not (motion.converged and motion.chi2 < noise + max(noise, 2 * DECIDED))
 
 
 def _rank(problem: SmoothingProblem, at: SmoothingState) -> tuple[bool, float]:

@@ -11,12 +11,13 @@ from fgmbs.compiled.buckets import padded
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import Disturbance, GaussMarkov, RandomWalk
 from fgmbs.linear import METHODS
+from fgmbs.losses import Huber
 from fgmbs.problems.estimation import posterior
 from fgmbs.problems.estimation import window as windows
 from fgmbs.problems.estimation.arguments import Start, nominal_delays
 from fgmbs.problems.smooth import rounds as smoothing
 from fgmbs.problems.smooth.beginning import modelled
-from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
+from fgmbs.sensors import Accelerometer, Encoder, Gyroscope, Position
 from fgmbs.unknowns import Unknown
 
 DT = 5e-3
@@ -316,6 +317,22 @@ def test_given_sizes_are_kept_and_missing_ones_found(fourbar, motion):
     assert float(est.inputs[0].power) == pytest.approx(1e-2)
     for group in est.groups[:2]:
         assert group.chi2 == pytest.approx(group.dof, rel=0.03)
+
+
+def test_outliers_that_a_loss_allows_for_are_no_reason_for_shorter_steps(swing):
+    gyro, told = Gyroscope("gyro", body="rod", sigma=0.05, loss=Huber()), []
+    camera = Position("cam", point="tip", sigma=2e-3)
+    recording = fgmbs.readings(swing.mechanism, swing, (camera, gyro), seed=3)
+    read = recording["gyro"]
+    spiked = fgmbs.Recording.of(read.t, {"gyro": read.values + 5.0 * (np.arange(len(read.t)) == 20)}, source="swing")
+    recording = fgmbs.Recording({**recording.signals, **spiked.signals}, "swing", ())
+    forces = [Disturbance(1e-3)]
+    found = fgmbs.smooth(
+        swing.mechanism, recording, (camera, gyro), forces, start={}, progress=lambda what, *_: told.append(what)
+    )
+    readings = sum(fit.measured.size for fit in found.fits)
+    assert float(found.cost_history[-1]) > readings  # by its cost alone it would be a poor one
+    assert "solving" in told and "looking for it with shorter steps" not in told
 
 
 def test_progress_and_interrupt(fourbar, recording):
