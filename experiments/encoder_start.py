@@ -1,11 +1,11 @@
 """A five-bar robot of two degrees of freedom falls, one crank has an encoder: is the motion found, or a doubt said?
 
-    python experiments/encoder_start.py [--seeds 100] [--duration 0.4] [--workers 2]
+    python experiments/encoder_start.py [--seeds 100] [--first 0] [--duration 0.4] [--workers 2]
 
 Where the motion begins is not given: the robot is let go at rest, near the drawing, and falls under white forces of the
 power that the estimate knows. An estimate says a doubt if a warning is about its start or its motion (another one fits,
 too), or if it did not converge. Without doubt, the motion should be the right one, and 95 % of its coordinates within
-their bands.
+their bands; neighbouring steps share their error, so the coverage is given with its standard error over the runs.
 """
 
 import multiprocessing
@@ -57,15 +57,17 @@ def judged(job: tuple[int, float]) -> Judged:
     return Judged(converged, bool(far < 0.05), said or not converged, weight, covered)
 
 
-def main(seeds: int = 100, duration: float = 0.4, workers: int = 2) -> None:
+def main(seeds: int = 100, first: int = 0, duration: float = 0.4, workers: int = 2) -> None:
     fgmbs.cache()
     with multiprocessing.get_context("spawn").Pool(workers, fgmbs.cache) as pool:
-        rows = pool.map(judged, [(seed, duration) for seed in range(seeds)])
+        rows = pool.map(judged, [(seed, duration) for seed in range(first, first + seeds)])
     sure = [row for row in rows if not row.doubted]
     told = [row for row in rows if row.doubted]
     print(f"{seeds} runs: {sum(row.converged for row in rows)} converged, {len(told)} said a doubt about the start")
     print(f"without doubt: {len(sure)}, right {sum(row.right for row in sure)}", end="")
-    print(f", coverage {np.mean([row.covered for row in sure]):.1%}" if sure else "")
+    covered = np.array([row.covered for row in sure])
+    error = np.std(covered) / np.sqrt(max(len(sure), 1))
+    print(f", coverage {np.mean(covered):.1%} ± {error:.1%}" if sure else "")
     print(f"with doubt:    {len(told)}, right {sum(row.right for row in told)}", end="")
     weights = [row.weight for row in told if np.isfinite(row.weight)]
     print(f", of which {np.sum(weights):.1f} were expected of {len(weights)} with a probability" if weights else "")

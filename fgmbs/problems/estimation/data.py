@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.arguments import finite_number
 from fgmbs.compiled.buckets import padded
@@ -181,6 +181,14 @@ def _near(numpy: Any, channel: Channel, dt):
     # than their last place.
     rounded = numpy.clip(2 * channel.rounding / dt, _ON_STEP, _ROUNDED)
     return rounded + 4 * np.finfo(float).eps * numpy.abs(channel.stamps) / dt
+
+
+def on_first_step(
+    channel: Channel, start: np.ndarray, dt: np.ndarray, delay: float, steps: np.ndarray
+) -> Bool[np.ndarray, " samples"]:
+    """Which samples lie on the first step."""
+    end, fractions, inside = _places(np, channel, start, dt, delay, steps)
+    return inside & (end == 0) & (fractions == 1.0)
 
 
 def left_out(channel: Channel, grid: Grid, delay: float) -> int:

@@ -25,7 +25,7 @@ from fgmbs.problems.estimation.arguments import (
     nominal_delays,
     refuse_single_precision,
 )
-from fgmbs.problems.estimation.first_state import CANDIDATES, Starts, candidates_at_rest
+from fgmbs.problems.estimation.first_state import CANDIDATES, candidates_at_rest
 from fgmbs.problems.estimation.graph import memory_size
 from fgmbs.problems.estimation.noise_sizes import freed_sizes
 from fgmbs.problems.estimation.unknowns import freed_model
@@ -84,7 +84,7 @@ def prepare_smooth(
     # Room for as many samples as the steps have, so that their number is no part of the program.
     rooms = [max(steps * room, *(len(parts[k].stamps) for parts in channels)) for k, room in enumerate(slots)]
     resting = mechanism.nv + memory_size(inputs, chart.dof)
-    candidates = _candidates(mechanism, resting) if any(begin.x is None for begin in starts) else None
+    candidates = candidates_of(mechanism, resting) if any(begin.x is None for begin in starts) else None
 
     played = [grids.played(recordings, command, every, steps) for command in commands_of(inputs)]
     played = list(zip(*played, strict=True)) if played else [()] * len(recordings)
@@ -107,7 +107,7 @@ def prepare_smooth(
         inputs=inputs,
         free=free,
         sizes=sizes,
-        recording=parts[0] if len(parts) == 1 else jax.tree.map(_stacked, *parts),
+        recording=parts[0] if len(parts) == 1 else jax.tree.map(stacked, *parts),
         passed=jax.device_put(np.array(passed)),
         chart=chart,
         transition=transition_of(integrator),
@@ -117,7 +117,7 @@ def prepare_smooth(
     )
 
 
-def _candidates(
+def candidates_of(
     mechanism: AbstractMechanism, resting: int, first: np.ndarray | None = None, seed: int = 0
 ) -> dict[str, Array]:
     """Starts to be compared; see `candidates_at_rest`. The first of them, where it is given, was followed already."""
@@ -131,26 +131,6 @@ def _only(first: Array) -> dict[str, Array]:
     tried = jnp.arange(CANDIDATES) == 0
     starts = jnp.broadcast_to(first, (CANDIDATES, first.size))
     return dict(starts=starts, tried=tried, given=jnp.asarray(True), through=jnp.asarray(True))
-
-
-def with_others(problem: SmoothingProblem, starts: Starts, seed: int = 0) -> SmoothingProblem:
-    """The problem with the best of these starts as if it were given, and others to be compared with it.
-
-    Args:
-        problem: The problem.
-        starts: Starts that were compared.
-        seed: Others for every seed.
-
-    Raises:
-        AssemblyError: There is none.
-    """
-    resting = problem.mechanism.nv + memory_size(problem.inputs, problem.chart.dof)
-    # In NumPy, which compiles nothing.
-    posed, best = np.asarray(starts.posed), np.asarray(starts.best)
-    if not problem.several:
-        return problem.of(problem.recording._replace(**_candidates(problem.mechanism, resting, posed[best], seed)))
-    every = [_candidates(problem.mechanism, resting, one[k], seed) for one, k in zip(posed, best, strict=True)]
-    return problem.of(problem.recording._replace(**jax.tree.map(_stacked, *every)))
 
 
 def checked_recordings(recording: Recording | Sequence[Recording]) -> tuple[Recording, ...]:
@@ -169,5 +149,6 @@ def checked_recordings(recording: Recording | Sequence[Recording]) -> tuple[Reco
     return recordings
 
 
-def _stacked(*leaves: Array) -> Array:
+def stacked(*leaves: Array) -> Array:
+    """What several recordings have, with a first axis of them."""
     return jnp.stack(leaves) if is_traced(leaves) else jax.device_put(np.stack(leaves))

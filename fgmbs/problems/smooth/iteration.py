@@ -10,6 +10,8 @@ from fgmbs.status import Status, is_one_of
 
 LOOSER = 1e6, 1e4, 1e2
 """Spectral densities of unknown forces, relative to theirs, that lead to where a solution is looked for."""
+POOR = 2.5
+"""Cost by reading of a solution beside which there may be a better one; noise leaves a half."""
 _PATIENCE = 8
 """Rounds of which each gains as much as the last one, within which a solution has to become worth it."""
 
@@ -34,3 +36,8 @@ def to_the_end(
         yield at
         if before - cost < (cost - worth) / _PATIENCE:
             return
+
+
+def is_poor(problem: SmoothingProblem, at: SmoothingState) -> bool:
+    """Whether there may be a better solution."""
+    return not (is_one_of(at.status, Status.converged) and float(at.look.cost) < POOR * problem.readings())

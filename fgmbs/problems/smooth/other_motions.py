@@ -54,6 +54,12 @@ class Compared(NamedTuple):
     """Of the starts of each recording, those of the others as they are in the best; −∞ where nothing as likely was
     found, NaN of one that was not tried or did not converge. None until they were compared."""
 
+    @property
+    def others(self) -> int:
+        """How many motions from other starts it was compared with; −1 before they were looked for."""
+        told = self.log_likelihoods
+        return -1 if told is None else int(np.sum(~np.isnan(told))) - len(told)
+
 
 def compared(first: Motion, starts: Starts, solved: Callable[[SmoothingProblem], Motion]) -> Iterator[Compared]:
     """The most likely motion, after every start that was solved.

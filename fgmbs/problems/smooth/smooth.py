@@ -24,11 +24,12 @@ from fgmbs.problems.estimation.unknowns import checked_priors
 from fgmbs.problems.online.lagged import advanced, lagged
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.simulation.result import worst
-from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth, with_others
+from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, modelled
-from fgmbs.problems.smooth.guesses.growing import POOR, grown
+from fgmbs.problems.smooth.guesses.growing import grown
 from fgmbs.problems.smooth.guesses.other_problems import by_itself, led_by_larger_forces, without_accelerations
-from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
+from fgmbs.problems.smooth.guesses.other_starts import with_others
+from fgmbs.problems.smooth.iteration import LOOSER, is_poor, to_the_end
 from fgmbs.problems.smooth.other_motions import Compared, Motion, compared
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.remembering import BETTER, remembering, with_memory
@@ -163,7 +164,7 @@ def _solve(
                     step, better = float(np.min(finer.recording.dt)), True
                     notes += (f"steps of {step:g} s: with those of the samples the readings were explained poorly",)
                 found = other if better else found
-                if _is_poor(finer, other.best.at):
+                if is_poor(finer, other.best.at):
                     break
         found = _remembered(found, tell)
     except KeyboardInterrupt:
@@ -202,13 +203,13 @@ def _searched(
         return
     tell("looking for other starts", 0, math.nan)
     for seed in range(_SEARCHES):
-        starts = begun(with_others(problem, found.best.at.starts, seed).loosened(LOOSER[0])).starts
-        before = found.best
-        for better in compared(before, starts, solved):
-            # A later search that finds nothing better leaves the first one to tell of other motions.
-            found = better if seed == 0 or better.best is not before else found
+        again = with_others(problem, found.best, seed, of_motion=seed > 0 and not is_poor(problem, found.best.at))
+        starts, before = begun(again.loosened(LOOSER[0])).starts, found
+        for better in compared(before.best, starts, solved):
+            # A later search that finds nothing else leaves the first one to tell of other motions.
+            found = better if better.best is not before.best or better.others > before.others else before
             yield at, found
-        if not _is_poor(problem, found.best.at):
+        if not is_poor(problem, found.best.at) and (seed > 0 or found.others > 0):
             return
 
 
@@ -245,16 +246,11 @@ def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = mat
     if any(of_accelerations) and not all(of_accelerations):
         guesses = (without_accelerations, *guesses)
     for guess in guesses:
-        if not _is_poor(problem, at):
+        if not is_poor(problem, at):
             return
         *_, again = to_the_end(problem, begun_at(problem, guess(problem)), worth=worth)
         if _rank(problem, again) < _rank(problem, at):
             yield (at := again)
-
-
-def _is_poor(problem: SmoothingProblem, at: SmoothingState) -> bool:
-    """Whether there may be a better solution."""
-    return not (is_one_of(at.status, Status.converged) and float(at.look.cost) < POOR * problem.readings())
 
 
 def _is_worse_than_noise(motion: Motion) -> bool:

@@ -102,6 +102,18 @@ def test_where_the_first_guess_is_lost_larger_forces_lead_back(pendulum, angle, 
     assert float(found.cost_history[-1]) < 20
 
 
+def test_the_other_motion_is_found_where_the_first_sample_is_one_that_no_pose_makes(pendulum):
+    """Starts that a camera which reads x < −1 m cannot tell apart all lie where y is 0."""
+    angle, rate = 2.788486605067879, -1.492731590955009
+    motion, recording, camera = filmed(pendulum, angle, rate, 0.08, 78)
+    assert recording["cam"].values[0] < -1.0
+    found = smoothed(pendulum, recording, camera)
+    assert [round(branch.weight, 2) for branch in found.branches] == [0.97, 0.03]
+    np.testing.assert_allclose(found.q, motion.q, atol=3 * float(np.max(found.q_std)))
+    first, other = (branch.q[1] for branch in found.branches)
+    assert first * other < 0
+
+
 @pytest.mark.slow
 def test_recordings_that_share_nothing_are_as_likely_as_alone(pendulum, undecided, likeliest):
     clear = filmed(pendulum, 0.67, 0.92, 0.08, 3)[1]

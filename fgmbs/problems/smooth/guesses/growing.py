@@ -15,11 +15,9 @@ from fgmbs.problems.estimation.first_state import DECIDED, FIRST_STEPS
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, model_and_data
 from fgmbs.problems.smooth.guesses.following import foreseen
-from fgmbs.problems.smooth.iteration import to_the_end
+from fgmbs.problems.smooth.iteration import POOR, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 
-POOR = 2.5
-"""Cost by reading of a solution beside which there may be a better one; noise leaves a half."""
 _MORE, _LEAST = 8, 3
 """Steps that are taken in together, after the first ones, and at least."""
 _ROUNDS = 2
