@@ -12,6 +12,8 @@ from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 _TOLERANCE = 1e-4
 """Relative change of a window that is taken without another look: what is left after it is its square, far below the
 noise."""
+_LOOKS = 60
+"""At a window, at most: the first ones, which know little of a delay or a lag, take many."""
 
 
 def begin(model: EstimationModel, window: int, x: Float[Array, " nx"], data: StepData) -> WindowState:
@@ -37,7 +39,7 @@ def take_in(
 
 def smoother(model: EstimationModel, rows: Rows, tol: float = _TOLERANCE) -> FixedLagSmoother:
     """That of a model; `rows` give shapes."""
-    solver = LevenbergMarquardt(linear="sqrt", tol=tol, holds_factor=True)
+    solver = LevenbergMarquardt(linear="sqrt", maxiter=_LOOKS, tol=tol, holds_factor=True)
 
     def advance(steps, theta, data):
         return model.at(theta).advance(steps, data)
