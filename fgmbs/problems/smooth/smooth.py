@@ -41,8 +41,9 @@ from fgmbs.sensors.base import AbstractSensor
 from fgmbs.signals.recordings.recording import Recording
 from fgmbs.status import Status, is_one_of
 
-_SHORTER = 4
-"""Steps in the place of one where the readings are explained poorly: one is long beside a singular pose."""
+_SHORTER, _FEW = 4, 100_000
+"""Steps in the place of one where the readings are explained poorly: one is long beside a singular pose; and how many
+of them there may be: with more it is up to `dt`."""
 _SEARCHES = 3
 """Times that other starts are looked for, while what was found is that poor."""
 _TOLD = 100
@@ -83,7 +84,7 @@ def smooth(
         inputs: Forces that the description of the mechanism does not tell; their sizes may be `Unknown`. By default a
             `Disturbance` whose power is found from the data, white unless these ask for a memory.
         dt: Time step [s]; by default the interval between samples of the fastest sensor, or a fourth of it where with
-            that the readings are explained poorly, and far better with a fourth.
+            that the readings are explained poorly, and far better with a fourth (of up to 25 000 steps).
         window: None: all steps at once. A number: a fixed-lag smoother over the last so many steps.
         start: Coordinates at the start by name, of each recording if they differ; the rest is assembled. By default
             several starts are compared by the first samples, and solved where those do not decide. So are others beside
@@ -122,7 +123,8 @@ def smooth(
     else:
         step = float(np.min(problem.recording.dt)) / _SHORTER
         again = dict(options, dt=step, integrator=integrator, independent=independent)
-        shorter = None if dt is not None else lambda: prepare_smooth(*arguments, **again)
+        few = _SHORTER * int(np.sum(np.asarray(problem.recording.count))) <= _FEW
+        shorter = (lambda: prepare_smooth(*arguments, **again)) if dt is None and few else None
         problem, solution, notes = _solve(problem, shorter, start_sigma is None, tell, notes)
     return finish(problem, solution, notes=notes, throw=throw)
 
