@@ -21,6 +21,8 @@ _MOST, _AT_ONCE = 20_000, 512
 """Poses that are looked at along a motion, at most and in one program."""
 _BETWEEN = 32
 """Poses that are looked at between two steps next to a singular pose."""
+_BESIDE = 4
+"""Times the least margin of a motion up to which its steps are beside the pose in which that is."""
 _TAKES_PART = 0.2
 """Part in a dependence from which on a constraint is named …"""
 _NAMED = 4
@@ -61,13 +63,25 @@ def rank_margins(
     return RankMargins(np.interp(np.arange(steps), every, margins), dependent)
 
 
+class Nearest(NamedTuple):
+    """Where a motion is nearest to a singular pose, which may be between two of its steps."""
+
+    margin: float
+    """Of rank."""
+    t: float
+    """[s]"""
+    steps: float
+    """In how many of its steps the margin there grows by itself: in less than one the motion has turned sharply between
+    two steps."""
+
+
 def nearest_to_singular(
     mechanism: AbstractMechanism,
     q: Float[np.ndarray, "steps n"],
     t: Float[np.ndarray, " steps"],
     margins: Float[np.ndarray, " steps"],
-) -> tuple[float, float]:
-    """(t, margin of rank) where a motion is nearest to a singular pose, which may be between two of its steps."""
+) -> Nearest:
+    """Where a motion with these margins of rank is nearest to a singular pose."""
     least = int(np.argmin(margins))
     steps = np.arange(max(least - 1, 0), min(least + 2, len(t)))
     places = np.linspace(steps[0], steps[-1], _BETWEEN * (len(steps) - 1) + 1)
@@ -75,7 +89,10 @@ def nearest_to_singular(
     times = np.interp(places, steps, t[steps])
     between = rank_margins(mechanism, poses, times).margins
     here = int(np.argmin(between))
-    return float(times[here]), float(between[here])
+    margin, far = float(between[here]), np.flatnonzero(margins > _BESIDE * between[here])
+    first, last = int(far[far < least].max(initial=0)), int(far[far > least].min(initial=len(t) - 1))
+    fastest = np.abs(np.diff(margins[first : last + 1])).max(initial=0.0)
+    return Nearest(margin, float(times[here]), float(margin / fastest) if fastest > 0 else np.inf)
 
 
 def refuse_no_motion(mechanism: AbstractMechanism, q: Coordinates, dq: Velocities, t: float) -> None:

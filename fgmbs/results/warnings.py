@@ -32,8 +32,9 @@ _POOR = 5.0
 """χ² of everything, relative to what is expected, of a motion that may be the wrong one."""
 FAR = 5.0
 """Normalized residual that normal noise does not reach."""
-_SINGULAR = 2e-2
-"""Margin of rank below which a motion turns so sharply that bands, which are linear, hold half of what they should."""
+_SHARP, _SINGULAR = 1.0, 1e-3
+"""Steps in which the least margin of rank grows by itself, below which the motion turns too sharply for them and bands
+hold half of what they should; and the margin below which no steps are short enough."""
 UNDECIDED = 5.0
 """Difference of costs, or of logarithms of probabilities, below which two starts cannot be told apart."""
 _APART, _COORDINATES = 0.1, 4
@@ -182,13 +183,15 @@ def _of_its_kind(largest: np.ndarray, units: np.ndarray) -> np.ndarray:
 
 
 def _singular_pose(dataset: "xr.Dataset") -> Iterator[str]:
-    told = dataset["rank_margin"].attrs if "rank_margin" in dataset else {"nearest": 1.0}
-    if told["nearest"] < _SINGULAR:
+    if "rank_margin" not in dataset:
+        return
+    told = dataset["rank_margin"].attrs
+    if told["nearest_steps"] < _SHARP or told["nearest"] < _SINGULAR:
         many = f" of recording {told['nearest_recording']}" * (int(dataset.recording.max()) > 0)
         yield (
             f"motion{many}: at t = {told['nearest_t']:.4g} s it passes by a singular pose (margin of rank "
-            f"{told['nearest']:.2g}), in which {told['dependent']} depend on each other and motions meet: another one "
-            "may fit as well, and bands are narrower than they should be"
+            f"{told['nearest']:.2g}, {told['nearest_steps']:.2g} steps wide), in which {told['dependent']} depend on "
+            "each other and motions meet: another one may fit as well, and bands are narrower than they should be"
         )
 
 

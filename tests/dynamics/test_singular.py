@@ -68,8 +68,8 @@ def test_a_singular_pose_between_two_steps_is_seen():
     c, s = np.cos(angles), np.sin(angles)
     q, t = np.stack([c, s, 2 + c, s, angles, angles], axis=1), angles + 1.25
     margins = rank_margins(mechanism, jnp.asarray(q), t).margins
-    when, least = nearest_to_singular(mechanism, q, t, margins)
-    assert margins.min() > 4e-3 and least < 1e-6 and when == pytest.approx(1.25)
+    near = nearest_to_singular(mechanism, q, t, margins)
+    assert margins.min() > 4e-3 and near.margin < 1e-6 and near.t == pytest.approx(1.25) and near.steps < 1e-3
 
 
 @pytest.mark.slow

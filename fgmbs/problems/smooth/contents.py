@@ -91,10 +91,11 @@ def _rank_margin(motion: "SmoothedMotion") -> Contents:
         q, t = (np.asarray(x)[recordings == number] for x in (motion.q, motion.t))
         if (along := margins_along(one.mechanism, q, t)) is None:
             return Contents({}, {}, {})
-        found.append((along, *nearest_to_singular(one.mechanism, q, t, along.margins)))
-    number = int(np.argmin([margin for *_, margin in found]))
-    along, t, margin = found[number]
-    told = {"dependent": ", ".join(along.dependent), "nearest": margin, "nearest_t": t, "nearest_recording": number}
+        found.append((along, nearest_to_singular(one.mechanism, q, t, along.margins)))
+    number = int(np.argmin([near.steps for _, near in found]))
+    along, near = found[number]
+    told = {f"nearest{key}": value for key, value in (("", near.margin), ("_t", near.t), ("_steps", near.steps))}
+    told |= {"nearest_recording": number, "dependent": ", ".join(along.dependent)}
     margins = np.concatenate([along.margins for along, *_ in found])
     return Contents({"rank_margin": ("step", margins, ABOUT_MARGINS | told)}, {}, {})
 
