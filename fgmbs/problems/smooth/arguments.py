@@ -149,6 +149,6 @@ def checked_recordings(recording: Recording | Sequence[Recording]) -> tuple[Reco
     return recordings
 
 
-def stacked(*leaves: Array | np.ndarray | np.generic) -> Array:
+def stacked(*leaves: Array | np.ndarray) -> Array:
     """What several recordings have, with a first axis of them."""
     return jnp.stack(leaves) if is_traced(leaves) else jax.device_put(np.stack(leaves))

@@ -40,7 +40,7 @@ def with_others(problem: SmoothingProblem, found: Motion, seed: int, *, of_motio
     each = jax.tree.map(np.asarray, (problem.recording, *told))
     if not problem.several:
         return problem.of(jax.device_put(of_one(*each)))
-    every = [of_one(*jax.tree.map(lambda leaf, k=k: leaf[k], each)) for k in range(len(found.at.x.steps))]
+    every = [of_one(*jax.tree.map(lambda leaf, k=k: np.asarray(leaf[k]), each)) for k in range(len(found.at.x.steps))]
     return problem.of(jax.tree.map(stacked, *every))
 
 
