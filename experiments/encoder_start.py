@@ -65,9 +65,8 @@ def main(seeds: int = 100, first: int = 0, duration: float = 0.4, workers: int =
     told = [row for row in rows if row.doubted]
     print(f"{seeds} runs: {sum(row.converged for row in rows)} converged, {len(told)} said a doubt about the start")
     print(f"without doubt: {len(sure)}, right {sum(row.right for row in sure)}", end="")
-    covered = np.array([row.covered for row in sure])
-    error = np.std(covered) / np.sqrt(max(len(sure), 1))
-    print(f", coverage {np.mean(covered):.1%} ± {error:.1%}" if sure else "")
+    covered = [row.covered for row in sure]
+    print(f", coverage {np.mean(covered):.1%} ± {np.std(covered) / np.sqrt(len(sure)):.1%}" if sure else "")
     print(f"with doubt:    {len(told)}, right {sum(row.right for row in told)}", end="")
     weights = [row.weight for row in told if np.isfinite(row.weight)]
     print(f", of which {np.sum(weights):.1f} were expected of {len(weights)} with a probability" if weights else "")

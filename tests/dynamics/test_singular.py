@@ -72,6 +72,17 @@ def test_a_singular_pose_between_two_steps_is_seen():
     assert margins.min() > 4e-3 and near.margin < 1e-6 and near.t == pytest.approx(1.25) and near.steps < 1e-3
 
 
+def test_in_how_many_steps_the_least_margin_grows_by_itself():
+    """It is as the sine of the angle, which begins at five times its change in a step."""
+    mechanism, angles = flat(), 0.05 + 0.01 * np.arange(40)
+    c, s = np.cos(angles), np.sin(angles)
+    q = np.stack([c, s, 2 + c, s, angles, angles], axis=1)
+    near = nearest_to_singular(mechanism, q, angles, rank_margins(mechanism, jnp.asarray(q), angles).margins)
+    assert near.t == pytest.approx(0.05) and near.steps == pytest.approx(5.0, rel=0.01)
+    still = nearest_to_singular(mechanism, q[:1].repeat(9, 0), angles[:9], np.full(9, near.margin))
+    assert still.steps == np.inf
+
+
 @pytest.mark.slow
 def test_motions_through_it_are_followed():
     """By the velocities that the message names; with no other force than of the joints, energy is kept."""

@@ -187,8 +187,8 @@ def on_first_step(
     channel: Channel, start: np.ndarray, dt: np.ndarray, delay: float, steps: np.ndarray
 ) -> Bool[np.ndarray, " samples"]:
     """Which samples lie on the first step."""
-    end, fractions, inside = _places(np, channel, start, dt, delay, steps)
-    return inside & (end == 0) & (fractions == 1.0)
+    end, _, inside = _places(np, channel, start, dt, delay, steps)
+    return inside & (end == 0)
 
 
 def left_out(channel: Channel, grid: Grid, delay: float) -> int:

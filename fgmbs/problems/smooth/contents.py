@@ -94,8 +94,8 @@ def _rank_margin(motion: "SmoothedMotion") -> Contents:
         found.append((along, nearest_to_singular(one.mechanism, q, t, along.margins)))
     number = int(np.argmin([near.steps for _, near in found]))
     along, near = found[number]
-    told = {f"nearest{key}": value for key, value in (("", near.margin), ("_t", near.t), ("_steps", near.steps))}
-    told |= {"nearest_recording": number, "dependent": ", ".join(along.dependent)}
+    told = {"nearest": near.margin, "nearest_t": near.t, "nearest_steps": near.steps, "nearest_recording": number}
+    told["dependent"] = ", ".join(along.dependent)
     margins = np.concatenate([along.margins for along, *_ in found])
     return Contents({"rank_margin": ("step", margins, ABOUT_MARGINS | told)}, {}, {})
 
