@@ -66,7 +66,7 @@ def compared(first: Motion, starts: Starts, solved: Callable[[SmoothingProblem],
 
     Solved are the starts from which the first samples cost little more than from the best one, and, while nothing has
     converged, any. A start that was given is kept unless another one is more likely by far. Motions that differ by
-    whole turns are the same.
+    whole turns are the same; where no start was given the one that begins nearest to the drawing is kept.
 
     Args:
         first: The motion that was found first.
@@ -90,8 +90,12 @@ def compared(first: Motion, starts: Starts, solved: Callable[[SmoothingProblem],
                 log_likelihoods[number, k] = -np.inf if worse else np.nan
                 continue
             if float(_apart(best, other)) <= SAME:
-                behind[number, k] = np.inf
-                continue
+                if given[number] or _from_drawing(other, number) > _from_drawing(best, number) - SAME:
+                    behind[number, k] = np.inf
+                    continue
+                same = number, origin[number]
+                behind[same], log_likelihoods[same] = np.inf, np.nan
+                best, origin = other, elsewhere
             log_likelihoods[number, k] = other.log_likelihood
             kept = DECIDED if given[number] and origin[number] == 0 and best.converged else 0.0
             if not other.log_likelihood <= best.log_likelihood + kept:
@@ -114,6 +118,13 @@ def _begun_at(problem: SmoothingProblem, starts: Starts, origin: np.ndarray) -> 
     origin = jnp.asarray(origin.reshape(starts.best.shape))
     tried = jnp.arange(recording.tried.shape[-1]) == origin[..., None]
     return problem.of(recording._replace(starts=starts.posed, tried=tried))
+
+
+def _from_drawing(motion: Motion, number: int) -> float:
+    """How far a motion in one of the recordings begins from the drawing of the mechanism, relative to its reach."""
+    mechanism, steps = motion.problem.mechanism, motion.at.x.steps
+    first = steps.reshape(-1, motion.problem.steps, steps.shape[-1])[number, :1, : mechanism.n]
+    return float(distances(mechanism, mechanism.reference, first)[0])
 
 
 @program
