@@ -40,6 +40,11 @@ CORRECTIONS = 20
 """Times that θ is corrected by what the most likely motion leaves out, at most …"""
 CORRECTED = 0.01
 """… and the correction still to come, in standard deviations, that is not worth another."""
+FARTHEST, NEARER = 4.0, 4.0
+"""Standard deviations by which θ is corrected at once, at most, and how many times less than that after a correction
+that made it less likely."""
+WORSE = 0.1
+"""Decrease of the logarithm of its likelihood that rounding and weights may make."""
 _ASIDE = 0.05
 """Change of the logarithm of a size by which variances are differenced."""
 _UNTOLD = 10.0
@@ -148,14 +153,23 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
     if p == 0 or at.status != Status.converged:
         return Found.here(problem, at)
     notes, leaned, leaning, moved, since = (), problem, np.zeros(p), np.zeros(p), int(at.iterations)
-    for count in range(CORRECTIONS):
-        at, slope = volume_slope(problem, at, since, enough=ENOUGH)
-        seen = surveyed(problem, at)
-        std, towards, left = correction(problem.free, at, seen.information, slope, leaning, moved, count)
+    reach, least, kept = FARTHEST, np.inf, None
+    for count in range(CORRECTIONS + 1):
+        at, slope, unlikely = volume_slope(problem, at, since, enough=ENOUGH)
+        if kept is not None and not unlikely <= least + WORSE:
+            reach, (at, seen, slope, leaned, leaning, moved) = reach / NEARER, kept
+        else:
+            least, seen = min(least, unlikely), surveyed(problem, at)
+            kept = at, seen, slope, leaned, leaning, moved
+        std, towards, left = correction(problem.free, at, seen.information, slope, leaning, moved, count, reach)
+        left = float(left)
         if not np.isfinite(left):
             notes = (TOGETHER,)
             break
         if left < CORRECTED:
+            break
+        if count == CORRECTIONS:
+            notes = (still_moved(left),)
             break
         leaning, before, since = towards, at, int(at.iterations)
         unleaned, leaned = leaned, leaning_problem(problem, at, std, leaning)
@@ -163,17 +177,13 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
             tell("allowing for all motions", count, float(before.look.cost))
             at = after
         if at.status != Status.converged:
-            at, leaned, notes = before, unleaned, (TOGETHER,)
+            at, leaned, notes = before, unleaned, (still_moved(left) if count else TOGETHER,)
             break
         moved = np.asarray(at.x.globals - before.x.globals)
-    else:
-        at = seen_by(problem, at, since, enough=ENOUGH)
-        seen = surveyed(problem, at)
-        notes = (still_moved(left),)
     return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), notes)
 
 
-def correction(free: Free, at: SmoothingState, information, slope, leaning, moved, count, xp: Any = np):
+def correction(free: Free, at: SmoothingState, information, slope, leaning, moved, count, reach, xp: Any = np):
     """(standard deviations of θ, the slope to lean by now, how far θ is from where it leads in these).
 
     Args:
@@ -184,6 +194,7 @@ def correction(free: Free, at: SmoothingState, information, slope, leaning, move
         leaning: The slope by which its priors lean.
         moved: How θ moved by that.
         count: Corrections that were made before.
+        reach: How far θ may be led at once.
         xp: NumPy; in compiled functions jax.numpy.
     """
     theta, sigma = xp.asarray(at.x.globals), xp.asarray(free.sigma)
@@ -195,7 +206,8 @@ def correction(free: Free, at: SmoothingState, information, slope, leaning, move
     # Corrections that go to and fro meet halfway.
     fro = (count > 1) & ((covariance @ (lacking - leaning)) @ (moved / std**2) > 0)
     left = xp.where(xp.all(xp.isfinite(lacking)), left, np.nan)
-    return std, xp.where(fro, (lacking + leaning) / 2, lacking), left
+    part = xp.minimum(xp.where(fro, 0.5, 1.0), reach / xp.where(left > 0, left, 1.0))
+    return std, leaning + part * (lacking - leaning), left
 
 
 def degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.ndarray:

@@ -17,10 +17,13 @@ from fgmbs.problems.identify.smoother import (
     CORRECTED,
     CORRECTIONS,
     ENOUGH,
+    FARTHEST,
     HELD,
+    NEARER,
     ON_THE_WAY,
     STILL,
     TOGETHER,
+    WORSE,
     Found,
     correction,
     degrees_of_freedom,
@@ -78,29 +81,38 @@ def _solve(problem: IdentificationProblem) -> Identified:
     smoothing = problem.smoothing
     problem, at = _led(smoothing)
     free = problem.free
-    zero, nan = jnp.zeros(free.size), jnp.asarray(jnp.nan)
-    done = (at.status != Status.converged) | (free.size == 0)
-    begin = jnp.asarray(0), (at, (free.value, free.sigma), zero, zero, at.iterations, nan, done)
+    if not free.size:
+        at, _, information, _ = _seen(problem, at, at.iterations)
+        return Identified(at.x.globals, information, free.sigma, (free.value, free.sigma), jnp.asarray(jnp.nan), at)
+    zero, nan, inf = jnp.zeros(free.size), jnp.asarray(jnp.nan), jnp.asarray(jnp.inf)
+    leaned = free.value, free.sigma
+    nothing = at, zero, jnp.zeros((free.size, free.size)), leaned, zero, zero
+    done = at.status != Status.converged
+    begin = jnp.asarray(0), (at, leaned, zero, zero, at.iterations, nan, done, jnp.asarray(FARTHEST), inf, nothing)
 
     def more(correcting):
-        count, (*_, done) = correcting
-        return (count < CORRECTIONS) & ~done
+        count, (*_, done, _, _, _) = correcting
+        return (count <= CORRECTIONS) & ~done
 
     def correct(correcting):
-        count, (at, leaned, leaning, moved, since, _, _) = correcting
-        before, slope, information = _seen(problem, at, since)
-        std, towards, left = correction(free, before, information, slope, leaning, moved, count, jnp)
-        done = ~(left >= CORRECTED)
+        count, (at, leaned, leaning, moved, since, _, _, reach, least, kept) = correcting
+        at, slope, information, unlikely = _seen(problem, at, since)
+        worse = (count > 0) & ~(unlikely <= least + WORSE)
+        kept = _where(worse, kept, (at, slope, information, leaned, leaning, moved))
+        before, slope, information, leaned, leaning, moved = kept
+        reach, least = jnp.where(worse, reach / NEARER, reach), jnp.minimum(least, unlikely)
+        std, towards, left = correction(free, before, information, slope, leaning, moved, count, reach, jnp)
+        done = ~(left >= CORRECTED) | (count == CORRECTIONS)
         other = leaning_problem(problem, before, std, towards, jnp)
         after = _rounds(other, resumed(before), jnp.where(done, 0, _ENDLESS))
         failed = ~done & (after.status != Status.converged)
         moved = after.x.globals - before.x.globals
         at, leaned = _where(done | failed, (before, leaned), (after, (other.free.value, other.free.sigma)))
-        left = jnp.where(failed, jnp.nan, left)
-        return count + 1, (at, leaned, towards, moved, before.iterations, left, done | failed)
+        left = jnp.where(failed & (count == 0), jnp.nan, left)
+        return count + 1, (at, leaned, towards, moved, before.iterations, left, done | failed, reach, least, kept)
 
-    at, leaned, _, _, since, left, _ = (while_loop(more, correct, begin) if free.size else begin)[1]
-    at, _, information = _seen(problem, at, since)
+    at, leaned, _, _, since, left, *_ = while_loop(more, correct, begin)[1]
+    at, _, information, _ = _seen(problem, at, since)
     return Identified(at.x.globals, information, free.sigma, leaned, left, at)
 
 
@@ -164,8 +176,8 @@ def _rounds(problem: SmoothingProblem, at: SmoothingState, most: Int[ArrayLike, 
 
 def _seen(
     problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""]
-) -> tuple[SmoothingState, Float[Array, " p"], Float[Array, "p p"]]:
-    """`volume_slope`, and the information of θ."""
+) -> tuple[SmoothingState, Float[Array, " p"], Float[Array, "p p"], Scalar]:
+    """`volume_slope`, with the information of θ."""
     model, data = model_and_data(problem, at)
     graph = model.graph(at.x, data)
     look = graph.look(at.x)
@@ -174,11 +186,11 @@ def _seen(
     at = eqx.tree_at(lambda at: (at.look, at.history), at, (look, history))
     information = survey(graph, at.x, look).information
     if not problem.free.size:
-        return at, jnp.zeros(0), information
+        return at, jnp.zeros(0), information, look.cost
     ends, h = ways(graph, at.x, look.system)
     ends = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
     volumes = jax.lax.map(lambda x: volume_of_motions(graph.look(x).system), ends)
-    return at, (volumes[0::2] - volumes[1::2]) / (2 * h), information
+    return at, (volumes[0::2] - volumes[1::2]) / (2 * h), information, look.cost + volume_of_motions(look.system)
 
 
 def _where(condition: Bool[Array, ""], new: Any, old: Any) -> Any:

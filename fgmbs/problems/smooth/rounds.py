@@ -146,8 +146,9 @@ def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
 
 def volume_slope(
     problem: SmoothingProblem, at: SmoothingState, since: int, *, enough: float = 0.0
-) -> tuple[SmoothingState, Float[np.ndarray, " p"]]:
-    """(the estimate as the problem sees it, the slope by θ of what their likelihood has besides the cost).
+) -> tuple[SmoothingState, Float[np.ndarray, " p"], float]:
+    """(the estimate as the problem sees it, the slope by θ of what their likelihood has besides the cost, minus the
+    logarithm of that likelihood).
 
     Args:
         problem: The problem.
@@ -158,7 +159,8 @@ def volume_slope(
     at = seen_by(problem, at, since, enough=enough)
     ends, h = _ways(problem, at)
     volumes = np.array([_volume(looked(problem, at, x, enough=enough)) for x in ends])
-    return at, (volumes[0::2] - volumes[1::2]) / (2 * np.asarray(h))
+    unlikely = float(at.look.cost) + float(_volume(at.look))
+    return at, (volumes[0::2] - volumes[1::2]) / (2 * np.asarray(h)), unlikely
 
 
 def seen_by(problem: SmoothingProblem, at: SmoothingState, since: int, *, enough: float = 0.0) -> SmoothingState:

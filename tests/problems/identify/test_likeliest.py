@@ -11,6 +11,8 @@ from scipy.optimize import minimize_scalar
 import fgmbs
 from fgmbs.inputs import Disturbance
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.identify import smoother
+from fgmbs.problems.smooth.rounds import volume_slope
 from fgmbs.sensors import Encoder
 
 INERTIA, STIFFNESS, VISCOUS, POWER, DT, COUNT = 0.2, 2.0, 0.05, 0.02, 0.01, 600
@@ -110,6 +112,26 @@ def test_damping_under_unknown_forces_is_the_most_likely_one_by_itself(sensors):
     curvature = sum(minus_log_likelihood(likeliest + step, 0.02, y) * w for step, w in ((-0.01, 1), (0, -2), (0.01, 1)))
     assert fit.std["viscous"] == pytest.approx(0.01 / np.sqrt(curvature), rel=0.05)
     assert fit.cost_history.size == fit.iterations
+
+
+def test_what_makes_damping_less_likely_is_taken_back(sensors, monkeypatch):
+    """A slope that is 30 times too large leads it away, until it is led no farther than it gets more likely."""
+    y, read = recording()
+    right = identified(read, sensors)
+
+    def steep(*arguments, **options):
+        at, slope, unlikely = volume_slope(*arguments, **options)
+        return at, 30 * slope, unlikely
+
+    monkeypatch.setattr(smoother, "volume_slope", steep)
+    led = identified(read, sensors)
+    monkeypatch.setattr(smoother, "WORSE", np.inf)
+    away = identified(read, sensors)
+    monkeypatch.setattr(smoother, "CORRECTIONS", 0)
+    together = identified(read, sensors)
+    assert led.notes[-1].startswith("θ still moved by")
+    away, together, led, right = (fit.profiled_log_likelihood for fit in (away, together, led, right))
+    assert away < together - 100 and together < led < right + 1e-6
 
 
 @pytest.mark.slow
