@@ -98,6 +98,8 @@ def identifiability(
         values: What a change of each of θ is relative to: its value, 1 for a logarithm.
     """
     data = information - np.diag(1 / prior**2)
+    if not np.all(np.isfinite(data)):  # nothing is told where the solve was lost
+        data, influence = np.zeros_like(data), np.zeros_like(influence)
     blind = ~(influence * np.where(np.isfinite(prior), prior, np.inf) > 1e-6) | ~(influence > 0)
     told = np.flatnonzero(~blind)
     data = data[np.ix_(told, told)]

@@ -188,7 +188,7 @@ def identification(found: Found, given: Free, recordings: Sequence[Recording], n
         notes: Remarks for the report.
     """
     problem, at, seen = found.problem, found.at, found.survey
-    motion = smoothed_motion(problem, concluded(problem, at, seen), (*notes, *found.notes))
+    motion = smoothed_motion(problem, concluded(problem, at, seen), tuple(notes))
     return Identification(
         mechanism=motion.mechanism,
         sensors=_with_values(motion.sensors, motion.unknowns),
@@ -211,6 +211,7 @@ def identification(found: Found, given: Free, recordings: Sequence[Recording], n
         problem=problem,
         solved=(found.leaned, at),
         degrees_of_freedom=found.degrees_of_freedom,
+        unsettled=found.unsettled,
     )
 
 

@@ -109,6 +109,8 @@ class Identification:
     degrees_of_freedom: Float[np.ndarray, " p"] = dataclasses.field(repr=False)
     """Of each of θ: those of Student's distribution that its intervals are of; infinite unless sizes of noise were
     found, of which its variance depends (Satterthwaite)."""
+    unsettled: str = ""
+    """Why the parameters are not the most likely ones by themselves, of "smoother"; empty if they are."""
     left_out: tuple[int, ...] = ()
     """Numbers of recordings of which nothing was used."""
 
@@ -160,7 +162,10 @@ class Identification:
     def covariance_theta(self) -> Float[np.ndarray, "p p"]:
         """Covariance of θ; parameters at a bound are taken as known there, as they do not move, and of those at the
         limit of what a body can be the combination that would go beyond it. Combinations that the data leave open are
-        known as well as by the priors, which are as good as none where none was given."""
+        known as well as by the priors, which are as good as none where none was given. NaN where the solve ended at
+        what is not finite, as `status` says."""
+        if not np.all(np.isfinite(self.information)):
+            return np.full_like(self.information, np.nan)
         # Where only a combination can be told, one of it drifts to a bound, which tells nothing of the others.
         held = np.asarray(list(self.at_bound.values()), bool) & ~self._open
         covariance = np.zeros_like(self.information)
@@ -288,6 +293,7 @@ class Identification:
         found = []
         if self.status != Status.converged:
             found.append(f"the solve did not end well ({worst_text(self.status)}): nothing below can be relied on")
+        found += [self.unsettled] if self.unsettled else []
         found += [
             f"{name}: at its bound, {self.parameters[name]:.4g}; "
             + ("the data do not tell where it is" if self.undetermined[name] else "its interval is not told")

@@ -68,7 +68,8 @@ class Found(eqx.Module):
     """With priors that lean: the one of which the cost is least where it ended."""
     degrees_of_freedom: np.ndarray
     """Of each of θ."""
-    notes: tuple[str, ...] = ()
+    unsettled: str = ""
+    """Why θ is not the most likely by itself; empty if it is."""
 
     @classmethod
     def here(cls, problem: SmoothingProblem, at: SmoothingState) -> "Found":
@@ -152,7 +153,7 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
     p = problem.free.size
     if p == 0 or at.status != Status.converged:
         return Found.here(problem, at)
-    notes, leaned, leaning, moved, since = (), problem, np.zeros(p), np.zeros(p), int(at.iterations)
+    unsettled, leaned, leaning, moved, since = "", problem, np.zeros(p), np.zeros(p), int(at.iterations)
     reach, least, kept = FARTHEST, np.inf, None
     for count in range(CORRECTIONS + 1):
         at, slope, unlikely = volume_slope(problem, at, since, enough=ENOUGH)
@@ -164,12 +165,12 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
         std, towards, left = correction(problem.free, at, seen.information, slope, leaning, moved, count, reach)
         left = float(left)
         if not np.isfinite(left):
-            notes = (TOGETHER,)
+            unsettled = TOGETHER
             break
         if left < CORRECTED:
             break
         if count == CORRECTIONS:
-            notes = (still_moved(left),)
+            unsettled = still_moved(left)
             break
         leaning, before, since = towards, at, int(at.iterations)
         unleaned, leaned = leaned, leaning_problem(problem, at, std, leaning)
@@ -177,10 +178,10 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
             tell("allowing for all motions", count, float(before.look.cost))
             at = after
         if at.status != Status.converged:
-            at, leaned, notes = before, unleaned, (still_moved(left) if count else TOGETHER,)
+            at, leaned, unsettled = before, unleaned, still_moved(left) if count else TOGETHER
             break
         moved = np.asarray(at.x.globals - before.x.globals)
-    return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), notes)
+    return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), unsettled)
 
 
 def correction(free: Free, at: SmoothingState, information, slope, leaning, moved, count, reach, xp: Any = np):

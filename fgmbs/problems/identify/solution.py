@@ -208,6 +208,6 @@ def found_of(problem: IdentificationProblem, solution: Identified) -> Found:
     leaned = eqx.tree_at(lambda p: (p.free.value, p.free.sigma), smoothing, solution.leaned)
     if not smoothing.free.size or at.status != Status.converged:
         return Found.here(wide, at)
-    notes = (still_moved(float(solution.left)),) if solution.left >= CORRECTED else ()
-    notes = (TOGETHER,) if not np.isfinite(solution.left) else notes
-    return Found(wide, at, surveyed(wide, at), leaned, degrees_of_freedom(wide, at), notes)
+    unsettled = still_moved(float(solution.left)) if solution.left >= CORRECTED else ""
+    unsettled = unsettled if np.isfinite(solution.left) else TOGETHER
+    return Found(wide, at, surveyed(wide, at), leaned, degrees_of_freedom(wide, at), unsettled)

@@ -75,6 +75,16 @@ def test_the_report_says_once_that_it_did_not_end_well(fit):
     assert open_.report().count("the solve did not end well") == 1
 
 
+def test_what_is_not_finite_is_told_without_a_crash(fit):
+    ended, nothing = Status.non_finite, np.full_like(fit.information, np.nan)
+    changes = dict(status=ended, information=nothing, influence=nothing[0], log_likelihood=np.nan)
+    lost = dataclasses.replace(fit, states=dataclasses.replace(fit.states, status=ended), **changes)
+    assert all(np.isnan(std) for std in lost.std.values())
+    assert "the solve did not end well" in lost.report()
+    with pytest.raises(fgmbs.SolveError):
+        lost.check()
+
+
 def test_start_far_off_and_wrong_power_do_no_harm(crank, driven):
     wrong = crank.with_parameters({"coupler.mass": 20.0, "rocker.mass": 0.3, "crank.mass": 0.2})
     fit = fgmbs.identify(wrong, driven[0], SENSORS, INPUTS, free=list(TRUTH), start={"theta": 0.3})

@@ -129,7 +129,7 @@ def test_what_makes_damping_less_likely_is_taken_back(sensors, monkeypatch):
     away = identified(read, sensors)
     monkeypatch.setattr(smoother, "CORRECTIONS", 0)
     together = identified(read, sensors)
-    assert led.notes[-1].startswith("θ still moved by")
+    assert led.unsettled.startswith("θ still moved by") and led.unsettled in led.warnings() and right.unsettled == ""
     away, together, led, right = (fit.profiled_log_likelihood for fit in (away, together, led, right))
     assert away < together - 100 and together < led < right + 1e-6
 
