@@ -41,8 +41,8 @@ CORRECTIONS = 20
 CORRECTED = 0.01
 """… and the correction still to come, in standard deviations, that is not worth another."""
 FARTHEST, NEARER = 4.0, 4.0
-"""Standard deviations by which θ is corrected at once, at most, and how many times less than that after a correction
-that made it less likely."""
+"""Standard deviations by which θ is corrected at once, at most, and how many times less than that, held by priors that
+are as much narrower, after a correction that made it less likely."""
 WORSE = 0.1
 """Decrease of the logarithm of its likelihood that rounding and weights may make."""
 _ASIDE = 0.05
@@ -153,15 +153,15 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
     p = problem.free.size
     if p == 0 or at.status != Status.converged:
         return Found.here(problem, at)
-    unsettled, leaned, leaning, moved, since = "", problem, np.zeros(p), np.zeros(p), int(at.iterations)
+    unsettled, leaning, moved, since = "", np.zeros(p), np.zeros(p), int(at.iterations)
     reach, least, kept = FARTHEST, np.inf, None
     for count in range(CORRECTIONS + 1):
         at, slope, unlikely = volume_slope(problem, at, since, enough=ENOUGH)
         if kept is not None and not unlikely <= least + WORSE:
-            reach, (at, seen, slope, leaned, leaning, moved) = reach / NEARER, kept
+            reach, (at, seen, slope, leaning, moved) = reach / NEARER, kept
         else:
             least, seen = min(least, unlikely), surveyed(problem, at)
-            kept = at, seen, slope, leaned, leaning, moved
+            kept = at, seen, slope, leaning, moved
         std, towards, left = correction(problem.free, at, seen.information, slope, leaning, moved, count, reach)
         left = float(left)
         if not np.isfinite(left):
@@ -172,15 +172,16 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
         if count == CORRECTIONS:
             unsettled = still_moved(left)
             break
-        leaning, before, since = towards, at, int(at.iterations)
-        unleaned, leaned = leaned, leaning_problem(problem, at, std, leaning)
+        before, since = at, int(at.iterations)
+        leaned = leaning_problem(problem, at, std * reach / FARTHEST, towards)
         for after in to_the_end(leaned, resumed(before), enough=ENOUGH):
             tell("allowing for all motions", count, float(before.look.cost))
             at = after
         if at.status != Status.converged:
-            at, leaned, unsettled = before, unleaned, still_moved(left) if count else TOGETHER
+            at, unsettled = before, still_moved(left) if count else TOGETHER
             break
-        moved = np.asarray(at.x.globals - before.x.globals)
+        moved, leaning = np.asarray(at.x.globals - before.x.globals), leaning_of(leaned.free, problem.free, at)
+    leaned = leaning_problem(problem, at, std, leaning) if np.any(leaning) else problem
     return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), unsettled)
 
 
@@ -245,6 +246,12 @@ def leaning_problem(
     sigma = xp.minimum(own, _LEAN * std)
     value = theta - sigma**2 * ((theta - xp.asarray(free.value)) / own**2 + slope)
     return eqx.tree_at(lambda p: (p.free.value, p.free.sigma), problem, (jnp.asarray(value), jnp.asarray(sigma)))
+
+
+def leaning_of(leaned: Free, own: Free, at: SmoothingState, xp: Any = np) -> Any:
+    """The slope that priors that lean have more than one's own at θ."""
+    slope = lambda free: (xp.asarray(at.x.globals) - xp.asarray(free.value)) / xp.asarray(free.sigma) ** 2
+    return slope(leaned) - slope(own)
 
 
 def with_wide_priors(problem: SmoothingProblem, seen: Survey, xp: Any = np) -> SmoothingProblem:

@@ -13,6 +13,7 @@ from fgmbs.compiled.tracing import while_loop
 from fgmbs.errors import ArgumentError
 from fgmbs.problems.estimation.likelihood import volume_of_motions, ways
 from fgmbs.problems.estimation.posterior import survey
+from fgmbs.problems.identify.identifiability import covariance_of
 from fgmbs.problems.identify.smoother import (
     CORRECTED,
     CORRECTIONS,
@@ -27,6 +28,7 @@ from fgmbs.problems.identify.smoother import (
     Found,
     correction,
     degrees_of_freedom,
+    leaning_of,
     leaning_problem,
     still_moved,
     with_wide_priors,
@@ -85,34 +87,36 @@ def _solve(problem: IdentificationProblem) -> Identified:
         at, _, information, _ = _seen(problem, at, at.iterations)
         return Identified(at.x.globals, information, free.sigma, (free.value, free.sigma), jnp.asarray(jnp.nan), at)
     zero, nan, inf = jnp.zeros(free.size), jnp.asarray(jnp.nan), jnp.asarray(jnp.inf)
-    leaned = free.value, free.sigma
-    nothing = at, zero, jnp.zeros((free.size, free.size)), leaned, zero, zero
+    nothing = at, zero, jnp.zeros((free.size, free.size)), zero, zero
     done = at.status != Status.converged
-    begin = jnp.asarray(0), (at, leaned, zero, zero, at.iterations, nan, done, jnp.asarray(FARTHEST), inf, nothing)
+    begin = jnp.asarray(0), (at, zero, zero, at.iterations, nan, done, jnp.asarray(FARTHEST), inf, nothing)
 
     def more(correcting):
         count, (*_, done, _, _, _) = correcting
         return (count <= CORRECTIONS) & ~done
 
     def correct(correcting):
-        count, (at, leaned, leaning, moved, since, _, _, reach, least, kept) = correcting
+        count, (at, leaning, moved, since, _, _, reach, least, kept) = correcting
         at, slope, information, unlikely = _seen(problem, at, since)
         worse = (count > 0) & ~(unlikely <= least + WORSE)
-        kept = _where(worse, kept, (at, slope, information, leaned, leaning, moved))
-        before, slope, information, leaned, leaning, moved = kept
+        kept = _where(worse, kept, (at, slope, information, leaning, moved))
+        before, slope, information, leaning, moved = kept
         reach, least = jnp.where(worse, reach / NEARER, reach), jnp.minimum(least, unlikely)
         std, towards, left = correction(free, before, information, slope, leaning, moved, count, reach, jnp)
         done = ~(left >= CORRECTED) | (count == CORRECTIONS)
-        other = leaning_problem(problem, before, std, towards, jnp)
+        other = leaning_problem(problem, before, std * reach / FARTHEST, towards, jnp)
         after = _rounds(other, resumed(before), jnp.where(done, 0, _ENDLESS))
         failed = ~done & (after.status != Status.converged)
-        moved = after.x.globals - before.x.globals
-        at, leaned = _where(done | failed, (before, leaned), (after, (other.free.value, other.free.sigma)))
+        moved, leans = after.x.globals - before.x.globals, leaning_of(other.free, free, after, jnp)
+        at, leaning = _where(done | failed, (before, leaning), (after, leans))
         left = jnp.where(failed & (count == 0), jnp.nan, left)
-        return count + 1, (at, leaned, towards, moved, before.iterations, left, done | failed, reach, least, kept)
+        return count + 1, (at, leaning, moved, before.iterations, left, done | failed, reach, least, kept)
 
-    at, leaned, _, _, since, left, *_ = while_loop(more, correct, begin)[1]
+    at, leaning, _, since, left, *_ = while_loop(more, correct, begin)[1]
     at, _, information, _ = _seen(problem, at, since)
+    std = jnp.sqrt(jnp.maximum(jnp.diag(covariance_of(information, jnp)), jnp.finfo(float).tiny))
+    leaned = leaning_problem(problem, at, std, leaning, jnp).free
+    leaned = _where(jnp.any(leaning != 0), (leaned.value, leaned.sigma), (free.value, free.sigma))
     return Identified(at.x.globals, information, free.sigma, leaned, left, at)
 
 
