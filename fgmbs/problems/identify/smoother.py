@@ -148,7 +148,8 @@ def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> 
     """From the parameters that are most likely together with the motion to those that are most likely by themselves.
 
     The cost gets the slope of what it lacks, see `volume_slope`, as priors that lean, and is minimized again, until
-    that slope is the one with which it was minimized. Where the data say nothing, nothing is corrected.
+    that slope is the one with which it was minimized. Where the data say nothing, nothing is corrected. What makes θ
+    less likely is taken back, and θ led less far.
     """
     p = problem.free.size
     if p == 0 or at.status != Status.converged:

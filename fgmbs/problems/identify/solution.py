@@ -1,6 +1,6 @@
 """Identification by the smoother as a pure function of arrays: what `found_by_smoother` does, in one program."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,7 +13,6 @@ from fgmbs.compiled.tracing import while_loop
 from fgmbs.errors import ArgumentError
 from fgmbs.problems.estimation.likelihood import volume_of_motions, ways
 from fgmbs.problems.estimation.posterior import survey
-from fgmbs.problems.identify.identifiability import covariance_of
 from fgmbs.problems.identify.smoother import (
     CORRECTED,
     CORRECTIONS,
@@ -76,6 +75,27 @@ class Identified(eqx.Module):
         return self.at.status
 
 
+class _Correcting(NamedTuple):
+    """How far θ is corrected; see `corrected`."""
+
+    count: Int[Array, ""]
+    at: SmoothingState
+    since: Int[Array, ""]
+    """As of `seen_by`."""
+    leaning: Float[Array, " p"]
+    """The slope by which priors lean at θ …"""
+    moved: Float[Array, " p"]
+    """… and how θ moved by that."""
+    std: Float[Array, " p"]
+    left: Scalar
+    reach: Scalar
+    least: Scalar
+    """Minus the logarithm of the largest likelihood so far."""
+    kept: Any
+    """(at, slope, information, leaning, moved) that a correction which makes θ less likely is taken back to."""
+    done: Bool[Array, ""]
+
+
 @solve.register(IdentificationProblem)
 @eqx.filter_custom_jvp
 def _solve(problem: IdentificationProblem) -> Identified:
@@ -83,41 +103,53 @@ def _solve(problem: IdentificationProblem) -> Identified:
     smoothing = problem.smoothing
     problem, at = _led(smoothing)
     free = problem.free
-    if not free.size:
-        at, _, information, _ = _seen(problem, at, at.iterations)
-        return Identified(at.x.globals, information, free.sigma, (free.value, free.sigma), jnp.asarray(jnp.nan), at)
     zero, nan, inf = jnp.zeros(free.size), jnp.asarray(jnp.nan), jnp.asarray(jnp.inf)
     nothing = at, zero, jnp.zeros((free.size, free.size)), zero, zero
-    done = at.status != Status.converged
-    begin = jnp.asarray(0), (at, zero, zero, at.iterations, nan, done, jnp.asarray(FARTHEST), inf, nothing)
+    begin = _Correcting(
+        count=jnp.asarray(0),
+        at=at,
+        since=at.iterations,
+        leaning=zero,
+        moved=zero,
+        std=zero,
+        left=nan,
+        reach=jnp.asarray(FARTHEST),
+        least=inf,
+        kept=nothing,
+        done=at.status != Status.converged,
+    )
 
-    def more(correcting):
-        count, (*_, done, _, _, _) = correcting
-        return (count <= CORRECTIONS) & ~done
-
-    def correct(correcting):
-        count, (at, leaning, moved, since, _, _, reach, least, kept) = correcting
-        at, slope, information, unlikely = _seen(problem, at, since)
-        worse = (count > 0) & ~(unlikely <= least + WORSE)
-        kept = _where(worse, kept, (at, slope, information, leaning, moved))
+    def correct(now: _Correcting) -> _Correcting:
+        at, slope, unlikely, information = _seen(problem, now.at, now.since)
+        worse = (now.count > 0) & ~(unlikely <= now.least + WORSE)
+        kept = _where(worse, now.kept, (at, slope, information, now.leaning, now.moved))
         before, slope, information, leaning, moved = kept
-        reach, least = jnp.where(worse, reach / NEARER, reach), jnp.minimum(least, unlikely)
-        std, towards, left = correction(free, before, information, slope, leaning, moved, count, reach, jnp)
-        done = ~(left >= CORRECTED) | (count == CORRECTIONS)
+        reach = jnp.where(worse, now.reach / NEARER, now.reach)
+        std, towards, left = correction(free, before, information, slope, leaning, moved, now.count, reach, jnp)
+        done = ~(left >= CORRECTED) | (now.count == CORRECTIONS)
         other = leaning_problem(problem, before, std * reach / FARTHEST, towards, jnp)
         after = _rounds(other, resumed(before), jnp.where(done, 0, _ENDLESS))
         failed = ~done & (after.status != Status.converged)
-        moved, leans = after.x.globals - before.x.globals, leaning_of(other.free, free, after, jnp)
-        at, leaning = _where(done | failed, (before, leaning), (after, leans))
-        left = jnp.where(failed & (count == 0), jnp.nan, left)
-        return count + 1, (at, leaning, moved, before.iterations, left, done | failed, reach, least, kept)
+        at, leaning = _where(done | failed, (before, leaning), (after, leaning_of(other.free, free, after, jnp)))
+        return _Correcting(
+            count=now.count + 1,
+            at=at,
+            since=before.iterations,
+            leaning=leaning,
+            moved=after.x.globals - before.x.globals,
+            std=std,
+            left=jnp.where(failed & (now.count == 0), jnp.nan, left),
+            reach=reach,
+            least=jnp.fmin(now.least, unlikely),
+            kept=kept,
+            done=done | failed,
+        )
 
-    at, leaning, _, since, left, *_ = while_loop(more, correct, begin)[1]
-    at, _, information, _ = _seen(problem, at, since)
-    std = jnp.sqrt(jnp.maximum(jnp.diag(covariance_of(information, jnp)), jnp.finfo(float).tiny))
-    leaned = leaning_problem(problem, at, std, leaning, jnp).free
-    leaned = _where(jnp.any(leaning != 0), (leaned.value, leaned.sigma), (free.value, free.sigma))
-    return Identified(at.x.globals, information, free.sigma, leaned, left, at)
+    end = while_loop(lambda now: ~now.done, correct, begin) if free.size else begin
+    at, _, _, information = _seen(problem, end.at, end.since)
+    leaned = leaning_problem(problem, at, end.std, end.leaning, jnp).free
+    leaned = _where(jnp.any(end.leaning != 0), (leaned.value, leaned.sigma), (free.value, free.sigma))
+    return Identified(at.x.globals, information, free.sigma, leaned, end.left, at)
 
 
 @_solve.def_jvp
@@ -180,8 +212,8 @@ def _rounds(problem: SmoothingProblem, at: SmoothingState, most: Int[ArrayLike, 
 
 def _seen(
     problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""]
-) -> tuple[SmoothingState, Float[Array, " p"], Float[Array, "p p"], Scalar]:
-    """`volume_slope`, with the information of θ."""
+) -> tuple[SmoothingState, Float[Array, " p"], Scalar, Float[Array, "p p"]]:
+    """What `volume_slope` sees, and the information of θ."""
     model, data = model_and_data(problem, at)
     graph = model.graph(at.x, data)
     look = graph.look(at.x)
@@ -190,11 +222,12 @@ def _seen(
     at = eqx.tree_at(lambda at: (at.look, at.history), at, (look, history))
     information = survey(graph, at.x, look).information
     if not problem.free.size:
-        return at, jnp.zeros(0), information, look.cost
+        return at, jnp.zeros(0), look.cost, information
     ends, h = ways(graph, at.x, look.system)
     ends = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
     volumes = jax.lax.map(lambda x: volume_of_motions(graph.look(x).system), ends)
-    return at, (volumes[0::2] - volumes[1::2]) / (2 * h), information, look.cost + volume_of_motions(look.system)
+    unlikely = look.cost + volume_of_motions(look.system)
+    return at, (volumes[0::2] - volumes[1::2]) / (2 * h), unlikely, information
 
 
 def _where(condition: Bool[Array, ""], new: Any, old: Any) -> Any:
