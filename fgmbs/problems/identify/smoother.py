@@ -13,13 +13,14 @@ from jaxtyping import Array, Float
 from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import Interrupted
+from fgmbs.linear.bounds import bounded_least_squares
 from fgmbs.problems.estimation.noise_sizes import SizeSearch
 from fgmbs.problems.estimation.posterior import Survey
 from fgmbs.problems.identify.identifiability import covariance_of
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import lowered_rounds, resumed, seen_by, surveyed, volume_slope
+from fgmbs.problems.smooth.rounds import lowered_rounds, resizing, resumed, seen_by, surveyed, volume_slope
 from fgmbs.status import Status
 from fgmbs.unknowns import Free
 
@@ -36,23 +37,35 @@ STILL = 1e8
 """Weight of what holds the motion while parameters are looked for along it, times the reach of the mechanism."""
 ON_THE_WAY = 4
 """Rounds with looser forces, at most."""
-CORRECTIONS = 20
+CORRECTIONS = 30
 """Times that θ is corrected by what the most likely motion leaves out, at most …"""
 CORRECTED = 0.01
 """… and the correction still to come, in standard deviations, that is not worth another."""
+SIZED = 1.0
+"""Standard deviations by which θ is corrected, beyond which the sizes of noise are found again with it."""
 FARTHEST, NEARER = 4.0, 4.0
 """Standard deviations by which θ is corrected at once, at most, and how many times less than that, held by priors that
 are as much narrower, after a correction that made it less likely."""
+GROWS = 2.0
+"""How many times farther than before, after one that did not."""
+GAINED = 5e-3
+"""Increase of it by a correction, after which there is no other: a tenth of a standard deviation."""
 WORSE = 0.1
 """Decrease of the logarithm of its likelihood that rounding and weights may make."""
+_FLATTEST = -0.95
+"""Curvature of what the cost lacks, relative to that of the cost, below which it is not believed."""
+_PARALLEL = 1e-6
+"""Cosine of the angle between a step and what is not known of its curvature, below which this is not told by it."""
 _ASIDE = 0.05
 """Change of the logarithm of a size by which variances are differenced."""
 _UNTOLD = 10.0
 """Variance of the logarithm of a size that the data do not tell."""
 TOGETHER = "parameters are those that are most likely together with the motion, not by themselves"
-_LEAN = 30.0
-"""Standard deviation of the priors that lean θ towards its correction, in units of its own: they hold it by as much as
-the square of that is large."""
+LEANT = 30.0
+"""Standard deviation of priors that lean at what was found, in units of that of θ: they hold it by the square of that
+less than the data do."""
+LED = 0.3
+"""The same of those that lead it there."""
 
 Progress: TypeAlias = Callable[[str, int, float], None]
 
@@ -71,10 +84,26 @@ class Found(eqx.Module):
     unsettled: str = ""
     """Why θ is not the most likely by itself; empty if it is."""
 
+    @property
+    def settled(self) -> bool:
+        return self.at.status == Status.converged and not self.unsettled
+
+    @property
+    def likelihood(self) -> float:
+        """Logarithm of the density of θ given the readings but for a constant; −∞ where nothing was found."""
+        if self.at.status != Status.converged:
+            return -np.inf
+        return float(likelihood_of(self.survey))
+
     @classmethod
     def here(cls, problem: SmoothingProblem, at: SmoothingState) -> "Found":
         """What was found where a solution was left."""
         return cls(problem, at, surveyed(problem, at), problem, np.full(problem.free.size, np.inf))
+
+
+def likelihood_of(seen: Survey, xp: Any = np) -> Any:
+    """Logarithm of the density of θ given the readings but for a constant."""
+    return xp.asarray(seen.log_likelihood) + 0.5 * xp.linalg.slogdet(xp.asarray(seen.information))[1]
 
 
 def first_found(problem: SmoothingProblem, tell: Progress, *, ends: bool) -> tuple[SmoothingProblem, SmoothingState]:
@@ -124,12 +153,15 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
 
     From a first motion and first parameters, while the forces become smaller step by step to their own size, which is
     found from the data where it is not given, to those that are most likely together; from there to the parameters that
-    are most likely by themselves, over all motions.
+    are most likely by themselves, over all motions. Where that does not lead to them, as forces that are larger than
+    what the parameters do tell little of these, they are looked for from the given ones on, and the likelier are kept.
 
     Raises:
         Interrupted: Ctrl-C; `result` is what was reached.
     """
-    problem, at = first_found(problem, tell, ends=True)
+    given = problem.free.value
+    problem, first = first_found(problem, tell, ends=True)
+    at, found = first, None
     try:
         count = 0
         for factor in (*LOOSER, 1.0):
@@ -139,78 +171,173 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
             for at in rounds if last else itertools.islice(rounds, ON_THE_WAY):
                 tell("solving" if last else "solving with larger forces", count, float(at.look.cost))
                 count += 1
-        return corrected(problem, at, tell)
+        found = corrected(problem, at, tell)
+        if problem.free.size and not found.settled:
+            other = _from_given(problem, first, given, tell)
+            found = other if other.likelihood > found.likelihood else found
+        return found
     except KeyboardInterrupt:
-        raise Interrupted("interrupted", Found.here(problem, at)) from None
+        raise Interrupted("interrupted", found or Found.here(problem, at)) from None
 
 
-def corrected(problem: SmoothingProblem, at: SmoothingState, tell: Progress) -> Found:
+def _from_given(problem: SmoothingProblem, first: SmoothingState, given: Array, tell: Progress) -> Found:
+    """The most likely parameters that are led to from the given ones, along the likelihood of all motions."""
+    held = held_problem(problem, given)
+    for at in to_the_end(held, begun_at(held, with_globals(first, given)), enough=ENOUGH):
+        tell("solving with the given parameters", int(at.rounds), float(at.look.cost))
+    return corrected(problem, at, tell, leaning_of(held.free, problem.free, at))
+
+
+def held_problem(problem: SmoothingProblem, theta: Array) -> SmoothingProblem:
+    """The problem with priors that hold θ there."""
+    tight = jnp.minimum(problem.free.sigma, HELD)
+    return eqx.tree_at(lambda p: (p.free.value, p.free.sigma), problem, (theta, tight))
+
+
+def with_globals(at: SmoothingState, theta: Array) -> SmoothingState:
+    return eqx.tree_at(lambda at: at.x.globals, at, theta)
+
+
+def corrected(
+    problem: SmoothingProblem, at: SmoothingState, tell: Progress, leaning: Float[np.ndarray, " p"] | None = None
+) -> Found:
     """From the parameters that are most likely together with the motion to those that are most likely by themselves.
 
     The cost gets the slope of what it lacks, see `volume_slope`, as priors that lean, and is minimized again, until
     that slope is the one with which it was minimized. Where the data say nothing, nothing is corrected. What makes θ
-    less likely is taken back, and θ led less far.
+    less likely is taken back, and θ led less far. Where it was led far sizes of noise are found again, and θ once more.
+
+    Args:
+        problem: The problem.
+        at: Its solution, or that with priors that lean.
+        tell: See `identify`.
+        leaning: The slope by which these do.
     """
     p = problem.free.size
     if p == 0 or at.status != Status.converged:
         return Found.here(problem, at)
-    unsettled, leaning, moved, since = "", np.zeros(p), np.zeros(p), int(at.iterations)
-    reach, least, kept = FARTHEST, np.inf, None
+    leaning, bend = np.zeros(p) if leaning is None else leaning, np.zeros((p, p))
+    unsettled, since, reach, least, kept, sized = "", int(at.iterations), FARTHEST, np.inf, None, False
     for count in range(CORRECTIONS + 1):
-        at, slope, unlikely = volume_slope(problem, at, since, enough=ENOUGH)
-        if kept is not None and not unlikely <= least + WORSE:
-            reach, (at, seen, slope, leaning, moved) = reach / NEARER, kept
+        better = at.status == Status.converged
+        if better:
+            at, slope = volume_slope(problem, at, since, enough=ENOUGH)
+            here = surveyed(problem, at)
+            unlikely = -float(likelihood_of(here))
+            if kept is not None:
+                moved = np.asarray(at.x.globals - kept[0].x.globals)
+                bend = bent(problem.free, bend, kept[1].information, moved, slope - kept[2])
+            better = kept is None or unlikely <= least + WORSE
+        if better:
+            gained, least, seen, reach = least - unlikely, min(least, unlikely), here, min(FARTHEST, reach * GROWS)
+            kept = at, seen, slope, leaning
         else:
-            least, seen = min(least, unlikely), surveyed(problem, at)
-            kept = at, seen, slope, leaning, moved
-        std, towards, left = correction(problem.free, at, seen.information, slope, leaning, moved, count, reach)
+            gained, reach, (at, seen, slope, leaning) = np.inf, reach / NEARER, kept
+        std, target, towards, left = correction(problem.free, at, seen.information, slope, leaning, bend, reach)
         left = float(left)
         if not np.isfinite(left):
             unsettled = TOGETHER
             break
-        if left < CORRECTED:
+        sized |= left > SIZED
+        if left < CORRECTED or (sized and left < SIZED and gained < GAINED):
             break
         if count == CORRECTIONS:
             unsettled = still_moved(left)
             break
         before, since = at, int(at.iterations)
-        leaned = leaning_problem(problem, at, std * reach / FARTHEST, towards)
-        for after in to_the_end(leaned, resumed(before), enough=ENOUGH):
+        leaned = leaning_problem(problem, target, LED * std * reach / FARTHEST, towards)
+        going = resizing(problem, at) if sized else resumed(at)
+        for after in to_the_end(leaned, going, enough=ENOUGH):
             tell("allowing for all motions", count, float(before.look.cost))
             at = after
-        if at.status != Status.converged:
-            at, unsettled = before, still_moved(left) if count else TOGETHER
-            break
-        moved, leaning = np.asarray(at.x.globals - before.x.globals), leaning_of(leaned.free, problem.free, at)
-    leaned = leaning_problem(problem, at, std, leaning) if np.any(leaning) else problem
+        leaning = leaning_of(leaned.free, problem.free, at)
+    leaned = leaning_problem(problem, at.x.globals, LEANT * std, leaning) if np.any(leaning) else problem
     return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), unsettled)
 
 
-def correction(free: Free, at: SmoothingState, information, slope, leaning, moved, count, reach, xp: Any = np):
-    """(standard deviations of θ, the slope to lean by now, how far θ is from where it leads in these).
+def correction(free: Free, at: SmoothingState, information, slope, leaning, bend, reach, xp: Any = np):
+    """(standard deviations of θ, where to lead it, the slope to lean by there, how far it is in these).
+
+    A step of Newton's method towards where the slope that the cost lacks is the one with which it was minimized, within
+    the bounds of θ.
 
     Args:
         free: θ.
         at: Where the cost is least with priors that lean …
         information: … and the information of θ there, without these.
-        slope: What the cost lacks.
+        slope: What the cost lacks …
+        bend: … and its derivative, as far as it is known.
         leaning: The slope by which its priors lean.
-        moved: How θ moved by that.
-        count: Corrections that were made before.
         reach: How far θ may be led at once.
         xp: NumPy; in compiled functions jax.numpy.
     """
-    theta, sigma = xp.asarray(at.x.globals), xp.asarray(free.sigma)
-    covariance = covariance_of(xp.asarray(information), xp)
-    std = xp.sqrt(xp.maximum(xp.diag(covariance), np.finfo(float).tiny))
-    lacking = slope - covariance @ slope / sigma**2
-    held = (theta <= xp.asarray(free.lower)) | (theta >= xp.asarray(free.upper))
-    left = xp.max(xp.abs(xp.where(held, 0.0, covariance @ xp.where(held, 0.0, lacking - leaning))) / std)
-    # Corrections that go to and fro meet halfway.
-    fro = (count > 1) & ((covariance @ (lacking - leaning)) @ (moved / std**2) > 0)
+    theta, information = xp.asarray(at.x.globals), xp.asarray(information)
+    lower, upper = xp.asarray(free.lower), xp.asarray(free.upper)
+    low, high = theta <= lower, theta >= upper
+    held = low | high
+    lacking = _told_by_data(free, information, slope, xp)
+    rest = lacking - leaning
+    # A number on a bound stays for now: how far the cost falls away from it is not known.
+    apart = lambda matrix: xp.where(held[:, None] | held, 0.0, matrix)
+    own = xp.where(held, xp.diag(information), 0.0)
+    ways, std = _ways_of_one(apart(information) + xp.diag(own), xp)
+    bends, turned = xp.linalg.eigh(ways.T @ apart(bend) @ ways)
+    ways = ways @ turned / xp.sqrt(1 + xp.maximum(bends, _FLATTEST))
+    pull = -(ways.T @ xp.where(held, 0.0, rest))
+    left = _least(ways, pull, lower - theta, upper - theta, xp)
+    leaves = xp.where(low, -rest, xp.where(high, rest, 0.0))
+    left = xp.max(xp.maximum(xp.abs(left) / std, xp.maximum(leaves, 0.0) * std))
     left = xp.where(xp.all(xp.isfinite(lacking)), left, np.nan)
-    part = xp.minimum(xp.where(fro, 0.5, 1.0), reach / xp.where(left > 0, left, 1.0))
-    return std, leaning + part * (lacking - leaning), left
+    near, far = xp.maximum(lower - theta, -reach * std), xp.minimum(upper - theta, reach * std)
+    step = _least(ways, pull, near, far, xp)
+    target = xp.clip(theta + step, lower, upper)
+    bound = held | (target <= lower) | (target >= upper)
+    return std, target, xp.where(bound, lacking, leaning - apart(information) @ step), left
+
+
+def _least(ways, pull, lower, upper, xp: Any):
+    """The step x within bounds for which ‖ways⁻¹ x − pull‖ is least."""
+    if xp is np:
+        step = ways @ pull
+        if not np.all(np.isfinite(step)) or np.all((step >= lower) & (step <= upper)):
+            return step
+        return np.asarray(_bounded(np.linalg.inv(ways), pull, lower, upper))
+    return bounded_least_squares(jnp.linalg.inv(ways), pull, lower, upper)
+
+
+_bounded = program(**ONCE)(bounded_least_squares)
+
+
+def bent(free: Free, bend, information, moved, changed, xp: Any = np):
+    """The derivative of the slope that the cost lacks, by what is known of it and how it changed (symmetric rank one).
+
+    Args:
+        free: θ.
+        bend: What was known.
+        information: Of θ, near there.
+        moved: How θ moved …
+        changed: … and that slope.
+        xp: See `correction`.
+    """
+    moved = xp.asarray(moved)
+    rest = _told_by_data(free, information, changed, xp) - bend @ moved
+    by, (ways, _) = rest @ moved, _ways_of_one(xp.asarray(information), xp)
+    sizes = xp.sqrt(moved @ xp.asarray(information) @ moved) * xp.sqrt(xp.sum((ways.T @ rest) ** 2))
+    known = xp.abs(by) > _PARALLEL * sizes
+    return bend + xp.where(known, 1.0, 0.0) * xp.outer(rest, rest) / xp.where(known, by, 1.0)
+
+
+def _told_by_data(free: Free, information, slope, xp: Any):
+    """Of a slope by θ what data tell: nothing where only priors do."""
+    return slope - covariance_of(xp.asarray(information), xp) @ slope / xp.asarray(free.sigma) ** 2
+
+
+def _ways_of_one(information, xp: Any):
+    """(columns along which θ moves by one standard deviation, independently of one another, standard deviations)."""
+    covariance = covariance_of(information, xp)
+    std = xp.sqrt(xp.maximum(xp.diag(covariance), np.finfo(float).tiny))
+    variances, turned = xp.linalg.eigh(covariance / xp.outer(std, std))
+    return std[:, None] * turned * xp.sqrt(xp.maximum(variances, np.finfo(float).eps)), std
 
 
 def degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.ndarray:
@@ -238,13 +365,11 @@ def _size_covariance(search: SizeSearch) -> Float[Array, "k k"]:
     return search.covariance()
 
 
-def leaning_problem(
-    problem: SmoothingProblem, at: SmoothingState, std: Any, slope: Any, xp: Any = np
-) -> SmoothingProblem:
-    """The problem with priors that have this slope more than its own at θ, and hardly more curvature."""
-    free, theta = problem.free, xp.asarray(at.x.globals)
+def leaning_problem(problem: SmoothingProblem, theta: Any, sigma: Any, slope: Any, xp: Any = np) -> SmoothingProblem:
+    """The problem with priors that have this slope more than its own at θ, and at most this standard deviation."""
+    free, theta = problem.free, xp.asarray(theta)
     own = xp.asarray(free.sigma)
-    sigma = xp.minimum(own, _LEAN * std)
+    sigma = xp.minimum(own, sigma)
     value = theta - sigma**2 * ((theta - xp.asarray(free.value)) / own**2 + slope)
     return eqx.tree_at(lambda p: (p.free.value, p.free.sigma), problem, (jnp.asarray(value), jnp.asarray(sigma)))
 

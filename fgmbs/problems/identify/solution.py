@@ -18,29 +18,39 @@ from fgmbs.problems.identify.smoother import (
     CORRECTIONS,
     ENOUGH,
     FARTHEST,
+    GAINED,
+    GROWS,
     HELD,
+    LEANT,
+    LED,
     NEARER,
     ON_THE_WAY,
+    SIZED,
     STILL,
     TOGETHER,
     WORSE,
     Found,
+    bent,
     correction,
     degrees_of_freedom,
+    held_problem,
     leaning_of,
     leaning_problem,
+    likelihood_of,
     still_moved,
+    with_globals,
     with_wide_priors,
 )
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, model_and_data
 from fgmbs.problems.smooth.iteration import LOOSER
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import improved, resized, resumed, surveyed
+from fgmbs.problems.smooth.rounds import improved, resized, resizing, resumed, surveyed
 from fgmbs.problems.solving import solve
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
 
 _ENDLESS = 2**31 - 1
+_priors = lambda problem: (problem.free.value, problem.free.sigma)
 
 
 class IdentificationProblem(eqx.Module):
@@ -66,7 +76,8 @@ class Identified(eqx.Module):
     leaned: tuple[Float[Array, " p"], Float[Array, " p"]]
     """… and the priors that lean, of which the cost is least at θ: (centre, standard deviation)."""
     left: Scalar
-    """How far θ still is from the most likely one by itself, in standard deviations; nan if it is not that one."""
+    """How far θ still is from the most likely one by itself, in standard deviations: 0 where it arrived, nan if it was
+    not led there."""
     at: SmoothingState
     """The motion, and where the iteration ended."""
 
@@ -75,24 +86,35 @@ class Identified(eqx.Module):
         return self.at.status
 
 
-class _Correcting(NamedTuple):
-    """How far θ is corrected; see `corrected`."""
+class _Climbed(NamedTuple):
+    """Where corrections of θ led."""
 
-    count: Int[Array, ""]
     at: SmoothingState
     since: Int[Array, ""]
     """As of `seen_by`."""
     leaning: Float[Array, " p"]
-    """The slope by which priors lean at θ …"""
-    moved: Float[Array, " p"]
-    """… and how θ moved by that."""
+    """The slope by which priors lean at θ."""
     std: Float[Array, " p"]
     left: Scalar
+    """See `Identified`."""
+    likelihood: Scalar
+    """Its logarithm."""
+
+
+class _Correcting(NamedTuple):
+    """How far θ is corrected; see `corrected`."""
+
+    count: Int[Array, ""]
+    again: Bool[Array, ""]
+    """From the given numbers on."""
+    climbed: _Climbed
+    bend: Float[Array, "p p"]
     reach: Scalar
-    least: Scalar
-    """Minus the logarithm of the largest likelihood so far."""
     kept: Any
-    """(at, slope, information, leaning, moved) that a correction which makes θ less likely is taken back to."""
+    """(at, slope, information, leaning) that a correction which makes θ less likely is taken back to."""
+    sized: Bool[Array, ""]
+    other: _Climbed
+    """What was found before that."""
     done: Bool[Array, ""]
 
 
@@ -100,55 +122,75 @@ class _Correcting(NamedTuple):
 @eqx.filter_custom_jvp
 def _solve(problem: IdentificationProblem) -> Identified:
     """`found_by_smoother` as a pure function; its steps are the same, as one loop of stages and one of corrections."""
-    smoothing = problem.smoothing
-    problem, at = _led(smoothing)
+    given = problem.smoothing.free.value
+    problem, first, at = _led(problem.smoothing)
     free = problem.free
-    zero, nan, inf = jnp.zeros(free.size), jnp.asarray(jnp.nan), jnp.asarray(jnp.inf)
-    nothing = at, zero, jnp.zeros((free.size, free.size)), zero, zero
+    p, least = free.size, jnp.asarray(-jnp.inf)
+    held = held_problem(problem, given)
+    zero, square = jnp.zeros(p), jnp.zeros((p, p))
+    nothing = _Climbed(at, at.iterations, zero, zero, jnp.asarray(jnp.nan), least)
     begin = _Correcting(
         count=jnp.asarray(0),
-        at=at,
-        since=at.iterations,
-        leaning=zero,
-        moved=zero,
-        std=zero,
-        left=nan,
+        again=jnp.asarray(False),
+        climbed=nothing,
+        bend=square,
         reach=jnp.asarray(FARTHEST),
-        least=inf,
-        kept=nothing,
-        done=at.status != Status.converged,
+        kept=(at, zero, square, zero),
+        sized=jnp.asarray(False),
+        other=nothing,
+        done=jnp.asarray(False),
     )
 
     def correct(now: _Correcting) -> _Correcting:
-        at, slope, unlikely, information = _seen(problem, now.at, now.since)
-        worse = (now.count > 0) & ~(unlikely <= now.least + WORSE)
-        kept = _where(worse, now.kept, (at, slope, information, now.leaning, now.moved))
-        before, slope, information, leaning, moved = kept
-        reach = jnp.where(worse, now.reach / NEARER, now.reach)
-        std, towards, left = correction(free, before, information, slope, leaning, moved, now.count, reach, jnp)
-        done = ~(left >= CORRECTED) | (now.count == CORRECTIONS)
-        other = leaning_problem(problem, before, std * reach / FARTHEST, towards, jnp)
-        after = _rounds(other, resumed(before), jnp.where(done, 0, _ENDLESS))
-        failed = ~done & (after.status != Status.converged)
-        at, leaning = _where(done | failed, (before, leaning), (after, leaning_of(other.free, free, after, jnp)))
+        climbed = now.climbed
+        at, slope, likelihood, information = _seen(problem, climbed.at, climbed.since)
+        was = now.kept[0]
+        solved, led = climbed.at.status == Status.converged, now.count > 0
+        changed = at.x.globals - was.x.globals, slope - now.kept[1]
+        bend = jnp.where(solved & led, bent(free, now.bend, now.kept[2], *changed, jnp), now.bend)
+        better = solved & (~led | (likelihood >= climbed.likelihood - WORSE))
+        kept = _where(better, (at, slope, information, climbed.leaning), now.kept)
+        before, slope, information, leaning = kept
+        gained = jnp.where(better, likelihood - climbed.likelihood, jnp.inf)
+        likelihood = jnp.where(better, jnp.fmax(likelihood, climbed.likelihood), climbed.likelihood)
+        reach = jnp.where(better, jnp.minimum(FARTHEST, now.reach * GROWS), now.reach / NEARER)
+        std, target, towards, left = correction(free, before, information, slope, leaning, bend, reach, jnp)
+        sized = now.sized | (left > SIZED)
+        arrived = (left < CORRECTED) | (sized & (left < SIZED) & (gained < GAINED))
+        failed = ~jnp.isfinite(left) | ~(solved | led)
+        ends = arrived | failed | (now.count == CORRECTIONS)
+        left = jnp.where(failed, jnp.nan, jnp.where(arrived, 0.0, left))
+        here = _Climbed(before, before.iterations, leaning, std, left, jnp.where(failed & ~led, least, likelihood))
+
+        again = ends & ~arrived & ~now.again
+        there = begun_at(held, with_globals(first, given))
+        there = eqx.tree_at(lambda at: at.look, there, before.look, is_leaf=_is_none)
+        other = leaning_problem(problem, target, LED * std * reach / FARTHEST, towards, jnp)
+        other = eqx.tree_at(_priors, other, _where(again, _priors(held), _priors(other)))
+        going = _where(sized, resizing(problem, before), resumed(before))
+        after = _rounds(other, _where(again, there, going), jnp.where(ends & ~again, 0, _ENDLESS))
+        after = _Climbed(after, before.iterations, leaning_of(other.free, free, after, jnp), std, left, likelihood)
+        fresh = after._replace(since=after.at.iterations, likelihood=least)
         return _Correcting(
-            count=now.count + 1,
-            at=at,
-            since=before.iterations,
-            leaning=leaning,
-            moved=after.x.globals - before.x.globals,
-            std=std,
-            left=jnp.where(failed & (now.count == 0), jnp.nan, left),
-            reach=reach,
-            least=jnp.fmin(now.least, unlikely),
+            count=jnp.where(again, 0, now.count + 1),
+            again=now.again | again,
+            climbed=_where(again, fresh, _where(ends, here, after)),
+            bend=jnp.where(again, 0.0, bend),
+            reach=jnp.where(again, FARTHEST, reach),
             kept=kept,
-            done=done | failed,
+            sized=sized & ~again,
+            other=_where(again, here, now.other),
+            done=ends & ~again,
         )
 
-    end = while_loop(lambda now: ~now.done, correct, begin) if free.size else begin
+    if p == 0:
+        at, _, _, information = _seen(problem, at, at.iterations)
+        return Identified(at.x.globals, information, free.sigma, _priors(problem), jnp.asarray(jnp.nan), at)
+    end = while_loop(lambda now: ~now.done, correct, begin)
+    end = _where(end.climbed.likelihood > end.other.likelihood, end.climbed, end.other)
     at, _, _, information = _seen(problem, end.at, end.since)
-    leaned = leaning_problem(problem, at, end.std, end.leaning, jnp).free
-    leaned = _where(jnp.any(end.leaning != 0), (leaned.value, leaned.sigma), (free.value, free.sigma))
+    leaned = leaning_problem(problem, at.x.globals, LEANT * end.std, end.leaning, jnp)
+    leaned = _where(jnp.any(end.leaning != 0), _priors(leaned), _priors(problem))
     return Identified(at.x.globals, information, free.sigma, leaned, end.left, at)
 
 
@@ -161,8 +203,8 @@ def _solve_jvp(primals, tangents):
     )
 
 
-def _led(problem: SmoothingProblem) -> tuple[SmoothingProblem, SmoothingState]:
-    """(the problem with wide priors, its solution), led by large forces."""
+def _led(problem: SmoothingProblem) -> tuple[SmoothingProblem, SmoothingState, SmoothingState]:
+    """(the problem with wide priors, a first motion, its solution), led by large forces."""
     factors = LOOSER[0], 1.0, *LOOSER, 1.0
     numbers = lambda problem: (problem.inputs, problem.sizes.value)
     sizes = [numbers(problem.loosened(factor) if factor != 1.0 else problem) for factor in factors]
@@ -174,24 +216,25 @@ def _led(problem: SmoothingProblem) -> tuple[SmoothingProblem, SmoothingState]:
     at = eqx.tree_at(lambda at: at.look, first, like(improved, loose, first).look, is_leaf=_is_none)
 
     def stage(reached, of):
-        at, sigma = reached
+        first, at, sigma = reached
         k, own = of
         here = eqx.tree_at(lambda p: (*numbers(p), p.free.sigma), problem, (*own, sigma))
-        first = begun_at(here, at, sizes=False, held=jnp.where(k == 1, weight, 0.0))
-        search = _where(k == last, begun_at(here, at).search, first.search)
-        first = eqx.tree_at(lambda at: (at.search, at.look), first, (search, at.look), is_leaf=_is_none)
-        after = _rounds(here, first, jnp.where(k == last, _ENDLESS, ON_THE_WAY))
+        going = begun_at(here, at, sizes=False, held=jnp.where(k == 1, weight, 0.0))
+        search = _where(k == last, begun_at(here, at).search, going.search)
+        going = eqx.tree_at(lambda at: (at.search, at.look), going, (search, at.look), is_leaf=_is_none)
+        after = _rounds(here, going, jnp.where(k == last, _ENDLESS, ON_THE_WAY))
         finite = jnp.all(jnp.isfinite(after.x.globals))
-        along = eqx.tree_at(lambda at: at.x.globals, at, jnp.where(finite, after.x.globals, at.x.globals))
+        along = with_globals(at, jnp.where(finite, after.x.globals, at.x.globals))
 
         def widened():
             return with_wide_priors(problem, surveyed(here, after), jnp).free.sigma
 
-        return (_where(k == 1, along, after), jax.lax.cond(k == 0, widened, lambda: sigma)), None
+        sigma = jax.lax.cond(k == 0, widened, lambda: sigma)
+        return (_where(k == 1, along, first), _where(k == 1, along, after), sigma), None
 
     stages = jnp.arange(len(factors)), jax.tree.map(lambda *leaves: jnp.stack(leaves), *sizes)
-    (at, sigma), _ = jax.lax.scan(stage, (at, held.free.sigma), stages)
-    return eqx.tree_at(lambda p: p.free.sigma, problem, sigma), at
+    (first, at, sigma), _ = jax.lax.scan(stage, (at, at, held.free.sigma), stages)
+    return eqx.tree_at(lambda p: p.free.sigma, problem, sigma), first, at
 
 
 def _rounds(problem: SmoothingProblem, at: SmoothingState, most: Int[ArrayLike, ""]) -> SmoothingState:
@@ -213,21 +256,20 @@ def _rounds(problem: SmoothingProblem, at: SmoothingState, most: Int[ArrayLike, 
 def _seen(
     problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""]
 ) -> tuple[SmoothingState, Float[Array, " p"], Scalar, Float[Array, "p p"]]:
-    """What `volume_slope` sees, and the information of θ."""
+    """(what `volume_slope` sees, the logarithm of the likelihood, the information of θ)."""
     model, data = model_and_data(problem, at)
     graph = model.graph(at.x, data)
     look = graph.look(at.x)
     k = jnp.arange(at.history.size)
     history = jnp.where((k >= since) & (k < at.iterations), look.cost, at.history)
     at = eqx.tree_at(lambda at: (at.look, at.history), at, (look, history))
-    information = survey(graph, at.x, look).information
+    seen = survey(graph, at.x, look)
     if not problem.free.size:
-        return at, jnp.zeros(0), look.cost, information
+        return at, jnp.zeros(0), seen.log_likelihood, seen.information
     ends, h = ways(graph, at.x, look.system)
     ends = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
     volumes = jax.lax.map(lambda x: volume_of_motions(graph.look(x).system), ends)
-    unlikely = look.cost + volume_of_motions(look.system)
-    return at, (volumes[0::2] - volumes[1::2]) / (2 * h), unlikely, information
+    return at, (volumes[0::2] - volumes[1::2]) / (2 * h), likelihood_of(seen, jnp), seen.information
 
 
 def _where(condition: Bool[Array, ""], new: Any, old: Any) -> Any:
@@ -245,6 +287,5 @@ def found_of(problem: IdentificationProblem, solution: Identified) -> Found:
     leaned = eqx.tree_at(lambda p: (p.free.value, p.free.sigma), smoothing, solution.leaned)
     if not smoothing.free.size or at.status != Status.converged:
         return Found.here(wide, at)
-    unsettled = still_moved(float(solution.left)) if solution.left >= CORRECTED else ""
-    unsettled = unsettled if np.isfinite(solution.left) else TOGETHER
+    unsettled = TOGETHER if np.isnan(solution.left) else still_moved(float(solution.left)) if solution.left > 0 else ""
     return Found(wide, at, surveyed(wide, at), leaned, degrees_of_freedom(wide, at), unsettled)

@@ -18,7 +18,7 @@ from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.graph import SENSORS, StepData
 from fgmbs.problems.estimation.likelihood import settled, volume_of_motions, ways
 from fgmbs.problems.estimation.memory import memory_told
-from fgmbs.problems.estimation.noise_sizes import Told, slope, with_sizes
+from fgmbs.problems.estimation.noise_sizes import SizeSearch, Told, slope, with_sizes
 from fgmbs.problems.estimation.posterior import Derived, FactorRows, Survey, derived, survey, totals
 from fgmbs.problems.estimation.score_tests import Scores, scores
 from fgmbs.problems.smooth.beginning import (
@@ -146,9 +146,8 @@ def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
 
 def volume_slope(
     problem: SmoothingProblem, at: SmoothingState, since: int, *, enough: float = 0.0
-) -> tuple[SmoothingState, Float[np.ndarray, " p"], float]:
-    """(the estimate as the problem sees it, the slope by θ of what their likelihood has besides the cost, minus the
-    logarithm of that likelihood).
+) -> tuple[SmoothingState, Float[np.ndarray, " p"]]:
+    """(the estimate as the problem sees it, the slope by θ of what their likelihood has besides the cost).
 
     Args:
         problem: The problem.
@@ -159,8 +158,7 @@ def volume_slope(
     at = seen_by(problem, at, since, enough=enough)
     ends, h = _ways(problem, at)
     volumes = np.array([_volume(looked(problem, at, x, enough=enough)) for x in ends])
-    unlikely = float(at.look.cost) + float(_volume(at.look))
-    return at, (volumes[0::2] - volumes[1::2]) / (2 * np.asarray(h)), unlikely
+    return at, (volumes[0::2] - volumes[1::2]) / (2 * np.asarray(h))
 
 
 def seen_by(problem: SmoothingProblem, at: SmoothingState, since: int, *, enough: float = 0.0) -> SmoothingState:
@@ -194,6 +192,11 @@ def resumed(at: SmoothingState) -> SmoothingState:
     """An estimate that goes on from where it ended, its sizes of noise staying as they are."""
     where = lambda at: (at.status, at.rounds, at.weighed)
     return eqx.tree_at(where, at, (Status.running, jnp.zeros_like(at.rounds), at.x.globals))
+
+
+def resizing(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
+    """The same, whose sizes of noise are found again from what they are."""
+    return eqx.tree_at(lambda at: at.search, resumed(at), SizeSearch.of(problem.sizes)._replace(logs=at.search.logs))
 
 
 @program
