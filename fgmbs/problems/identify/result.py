@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _NOT_KNOWN = 1e-3
 """Standard deviation, as a share of that of the prior that stands for knowing nothing, of what is not known."""
+_TRADED = 1.5
+"""How many times larger standard deviations are warned of, as sizes of noise may explain the same."""
 _FAR = 3.0
 """Distance from its first value, in standard deviations of its prior, beyond which a parameter is warned of."""
 
@@ -109,6 +111,9 @@ class Identification:
     degrees_of_freedom: Float[np.ndarray, " p"] = dataclasses.field(repr=False)
     """Of each of θ: those of Student's distribution that its intervals are of; infinite unless sizes of noise were
     found, of which its variance depends (Satterthwaite)."""
+    traded: Float[np.ndarray, "p p"] = dataclasses.field(repr=False)
+    """What is added to `information`, negative, as sizes of noise that were found with θ may explain the same; 0 unless
+    θ was led far from where it is most likely together with a motion."""
     unsettled: str = ""
     """Why the parameters are not the most likely ones by themselves, of "smoother"; empty if they are."""
     left_out: tuple[int, ...] = ()
@@ -164,22 +169,31 @@ class Identification:
         limit of what a body can be the combination that would go beyond it. Combinations that the data leave open are
         known as well as by the priors, which are as good as none where none was given. NaN where the solve ended at
         what is not finite, as `status` says."""
-        if not np.all(np.isfinite(self.information)):
-            return np.full_like(self.information, np.nan)
+        return self._covariance_by(self.information + self.traded)
+
+    def _covariance_by(self, information: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
+        if not np.all(np.isfinite(information)):
+            return np.full_like(information, np.nan)
         # Where only a combination can be told, one of it drifts to a bound, which tells nothing of the others.
         held = np.asarray(list(self.at_bound.values()), bool) & ~self._open
-        covariance = np.zeros_like(self.information)
+        covariance = np.zeros_like(information)
         rest = np.flatnonzero(~held)
         unit = known_alone(self.wide, self.influence)[rest]
         limit = np.asarray(list(self.at_limit.values()), bool)
         slopes = margin_slopes(self.free, self.mechanism, self.theta)[np.ix_(limit, rest)] * unit
         along = linalg.null_space(slopes) if len(slopes) else np.eye(len(rest))
-        whole = unit[:, None] * self.information[np.ix_(rest, rest)] * unit
+        whole = unit[:, None] * information[np.ix_(rest, rest)] * unit
         prior = np.diag((unit / self.wide[rest]) ** 2)
         parts = along.T @ (whole - prior) @ along, along.T @ prior @ along
         found = along @ covariance_with_priors(*parts, rounding_of(np.diag(whole))) @ along.T
         covariance[np.ix_(rest, rest)] = unit[:, None] * found * unit
         return covariance
+
+    @property
+    def _wider(self) -> float:
+        """How many times as large as with known sizes of noise standard deviations are, at most."""
+        known = np.sqrt(np.diag(self._covariance_by(self.information)))
+        return float(np.max(self._deviations / np.where(known > 0, known, np.inf), initial=1.0))
 
     @property
     def covariance(self) -> Float[np.ndarray, "p p"]:
@@ -262,7 +276,7 @@ class Identification:
     @property
     def deviation_unbounded(self) -> Float[np.ndarray, " p"]:
         """Standard deviations of θ as if no bound or limit was reached."""
-        return np.sqrt(np.maximum(np.diag(covariance_of(self.information)), 0.0))
+        return np.sqrt(np.maximum(np.diag(covariance_of(self.information + self.traded)), 0.0))
 
     def profile(self, name: str, values: Sequence[float] | None = None) -> Profile:
         """The profile likelihood of a parameter: all others and the motion are found anew with each of its values.
@@ -320,6 +334,11 @@ class Identification:
             found.append(
                 f"intervals are too narrow by a factor of {self.scale:.2g}, as all residuals tell; "
                 "intervals(scaled=True) allow for it"
+            )
+        if (wider := self._wider) > _TRADED:
+            found.append(
+                "parameters and sizes of noise are hardly told from one another: standard deviations are up to "
+                f"{wider:.2g} times those for sizes that are known, or more; give the size of a force, or a prior"
             )
         told = self.identifiability()
         found += [line[2:] for line in str(told).split("\n")[1:] if not line.startswith("- condition")]

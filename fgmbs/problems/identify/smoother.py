@@ -6,28 +6,45 @@ from typing import Any, TypeAlias
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import Interrupted
-from fgmbs.linear.bounds import bounded_least_squares
 from fgmbs.problems.estimation.noise_sizes import SizeSearch
 from fgmbs.problems.estimation.posterior import Survey
 from fgmbs.problems.identify.identifiability import covariance_of
+from fgmbs.problems.identify.likeliest import (
+    CORRECTED,
+    CORRECTIONS,
+    FARTHEST,
+    GAINED,
+    GROWS,
+    LEANT,
+    LED,
+    NEARER,
+    SIZED,
+    TOGETHER,
+    WORSE,
+    bent,
+    correction,
+    held_problem,
+    leaning_of,
+    leaning_problem,
+    likelihood_of,
+    still_moved,
+    traded,
+    with_globals,
+)
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import lowered_rounds, resizing, resumed, seen_by, surveyed, volume_slope
 from fgmbs.status import Status
-from fgmbs.unknowns import Free
 
 ENOUGH = 1e-6
 """Decrease of the cost that ends a round: √2 thousandths of a standard deviation."""
-HELD = 1e-6
-"""Standard deviation of the priors by which parameters are held while the first motion is found."""
 _WIDE = 1e6
 """Standard deviation of the prior of a parameter of which nothing is known, in units of what the data would tell of
 it alone, were the motion known: it decides where the data say nothing, and nowhere else."""
@@ -37,35 +54,10 @@ STILL = 1e8
 """Weight of what holds the motion while parameters are looked for along it, times the reach of the mechanism."""
 ON_THE_WAY = 4
 """Rounds with looser forces, at most."""
-CORRECTIONS = 30
-"""Times that θ is corrected by what the most likely motion leaves out, at most …"""
-CORRECTED = 0.01
-"""… and the correction still to come, in standard deviations, that is not worth another."""
-SIZED = 1.0
-"""Standard deviations by which θ is corrected, beyond which the sizes of noise are found again with it."""
-FARTHEST, NEARER = 4.0, 4.0
-"""Standard deviations by which θ is corrected at once, at most, and how many times less than that, held by priors that
-are as much narrower, after a correction that made it less likely."""
-GROWS = 2.0
-"""How many times farther than before, after one that did not."""
-GAINED = 5e-3
-"""Increase of it by a correction, after which there is no other: a tenth of a standard deviation."""
-WORSE = 0.1
-"""Decrease of the logarithm of its likelihood that rounding and weights may make."""
-_FLATTEST = -0.95
-"""Curvature of what the cost lacks, relative to that of the cost, below which it is not believed."""
-_PARALLEL = 1e-6
-"""Cosine of the angle between a step and what is not known of its curvature, below which this is not told by it."""
 _ASIDE = 0.05
 """Change of the logarithm of a size by which variances are differenced."""
 _UNTOLD = 10.0
 """Variance of the logarithm of a size that the data do not tell."""
-TOGETHER = "parameters are those that are most likely together with the motion, not by themselves"
-LEANT = 30.0
-"""Standard deviation of priors that lean at what was found, in units of that of θ: they hold it by the square of that
-less than the data do."""
-LED = 0.3
-"""The same of those that lead it there."""
 
 Progress: TypeAlias = Callable[[str, int, float], None]
 
@@ -81,6 +73,8 @@ class Found(eqx.Module):
     """With priors that lean: the one of which the cost is least where it ended."""
     degrees_of_freedom: np.ndarray
     """Of each of θ."""
+    traded: np.ndarray
+    """What sizes of noise, which were found again with θ, take of its information; see `traded`."""
     unsettled: str = ""
     """Why θ is not the most likely by itself; empty if it is."""
 
@@ -98,12 +92,8 @@ class Found(eqx.Module):
     @classmethod
     def here(cls, problem: SmoothingProblem, at: SmoothingState) -> "Found":
         """What was found where a solution was left."""
-        return cls(problem, at, surveyed(problem, at), problem, np.full(problem.free.size, np.inf))
-
-
-def likelihood_of(seen: Survey, xp: Any = np) -> Any:
-    """Logarithm of the density of θ given the readings but for a constant."""
-    return xp.asarray(seen.log_likelihood) + 0.5 * xp.linalg.slogdet(xp.asarray(seen.information))[1]
+        p = problem.free.size
+        return cls(problem, at, surveyed(problem, at), problem, np.full(p, np.inf), np.zeros((p, p)))
 
 
 def first_found(problem: SmoothingProblem, tell: Progress, *, ends: bool) -> tuple[SmoothingProblem, SmoothingState]:
@@ -121,8 +111,7 @@ def first_found(problem: SmoothingProblem, tell: Progress, *, ends: bool) -> tup
     Raises:
         Interrupted: Ctrl-C once the recordings were followed; `result` is what was reached.
     """
-    held = eqx.tree_at(lambda p: p.free.sigma, problem, jnp.minimum(problem.free.sigma, HELD))
-    loose = held.loosened(LOOSER[0])
+    loose = held_problem(problem, problem.free.value).loosened(LOOSER[0])
     tell("following", 0, np.nan)
     options = dict(enough=ENOUGH, volume=ends and problem.free.size > 0, ends=ends)
     with compiled_ahead(lambda: lowered_rounds(loose, **options), loose):
@@ -188,16 +177,6 @@ def _from_given(problem: SmoothingProblem, first: SmoothingState, given: Array, 
     return corrected(problem, at, tell, leaning_of(held.free, problem.free, at))
 
 
-def held_problem(problem: SmoothingProblem, theta: Array) -> SmoothingProblem:
-    """The problem with priors that hold θ there."""
-    tight = jnp.minimum(problem.free.sigma, HELD)
-    return eqx.tree_at(lambda p: (p.free.value, p.free.sigma), problem, (theta, tight))
-
-
-def with_globals(at: SmoothingState, theta: Array) -> SmoothingState:
-    return eqx.tree_at(lambda at: at.x.globals, at, theta)
-
-
 def corrected(
     problem: SmoothingProblem, at: SmoothingState, tell: Progress, leaning: Float[np.ndarray, " p"] | None = None
 ) -> Found:
@@ -225,8 +204,9 @@ def corrected(
             here = surveyed(problem, at)
             unlikely = -float(likelihood_of(here))
             if kept is not None:
-                moved = np.asarray(at.x.globals - kept[0].x.globals)
-                bend = bent(problem.free, bend, kept[1].information, moved, slope - kept[2])
+                was, seen, *by = kept
+                moved, changed = at.x.globals - was.x.globals, (slope - by[0], leaning - by[1])
+                bend = bent(problem.free, bend, at, seen.information, moved, *changed)
             better = kept is None or unlikely <= least + WORSE
         if better:
             gained, least, seen, reach = least - unlikely, min(least, unlikely), here, min(FARTHEST, reach * GROWS)
@@ -239,7 +219,7 @@ def corrected(
             unsettled = TOGETHER
             break
         sized |= left > SIZED
-        if left < CORRECTED or (sized and left < SIZED and gained < GAINED):
+        if left < CORRECTED or (sized and left < min(SIZED, reach) and gained < GAINED):
             break
         if count == CORRECTIONS:
             unsettled = still_moved(left)
@@ -252,92 +232,8 @@ def corrected(
             at = after
         leaning = leaning_of(leaned.free, problem.free, at)
     leaned = leaning_problem(problem, at.x.globals, LEANT * std, leaning) if np.any(leaning) else problem
-    return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), unsettled)
-
-
-def correction(free: Free, at: SmoothingState, information, slope, leaning, bend, reach, xp: Any = np):
-    """(standard deviations of θ, where to lead it, the slope to lean by there, how far it is in these).
-
-    A step of Newton's method towards where the slope that the cost lacks is the one with which it was minimized, within
-    the bounds of θ.
-
-    Args:
-        free: θ.
-        at: Where the cost is least with priors that lean …
-        information: … and the information of θ there, without these.
-        slope: What the cost lacks …
-        bend: … and its derivative, as far as it is known.
-        leaning: The slope by which its priors lean.
-        reach: How far θ may be led at once.
-        xp: NumPy; in compiled functions jax.numpy.
-    """
-    theta, information = xp.asarray(at.x.globals), xp.asarray(information)
-    lower, upper = xp.asarray(free.lower), xp.asarray(free.upper)
-    low, high = theta <= lower, theta >= upper
-    held = low | high
-    lacking = _told_by_data(free, information, slope, xp)
-    rest = lacking - leaning
-    # A number on a bound stays for now: how far the cost falls away from it is not known.
-    apart = lambda matrix: xp.where(held[:, None] | held, 0.0, matrix)
-    own = xp.where(held, xp.diag(information), 0.0)
-    ways, std = _ways_of_one(apart(information) + xp.diag(own), xp)
-    bends, turned = xp.linalg.eigh(ways.T @ apart(bend) @ ways)
-    ways = ways @ turned / xp.sqrt(1 + xp.maximum(bends, _FLATTEST))
-    pull = -(ways.T @ xp.where(held, 0.0, rest))
-    left = _least(ways, pull, lower - theta, upper - theta, xp)
-    leaves = xp.where(low, -rest, xp.where(high, rest, 0.0))
-    left = xp.max(xp.maximum(xp.abs(left) / std, xp.maximum(leaves, 0.0) * std))
-    left = xp.where(xp.all(xp.isfinite(lacking)), left, np.nan)
-    near, far = xp.maximum(lower - theta, -reach * std), xp.minimum(upper - theta, reach * std)
-    step = _least(ways, pull, near, far, xp)
-    target = xp.clip(theta + step, lower, upper)
-    bound = held | (target <= lower) | (target >= upper)
-    return std, target, xp.where(bound, lacking, leaning - apart(information) @ step), left
-
-
-def _least(ways, pull, lower, upper, xp: Any):
-    """The step x within bounds for which ‖ways⁻¹ x − pull‖ is least."""
-    if xp is np:
-        step = ways @ pull
-        if not np.all(np.isfinite(step)) or np.all((step >= lower) & (step <= upper)):
-            return step
-        return np.asarray(_bounded(np.linalg.inv(ways), pull, lower, upper))
-    return bounded_least_squares(jnp.linalg.inv(ways), pull, lower, upper)
-
-
-_bounded = program(**ONCE)(bounded_least_squares)
-
-
-def bent(free: Free, bend, information, moved, changed, xp: Any = np):
-    """The derivative of the slope that the cost lacks, by what is known of it and how it changed (symmetric rank one).
-
-    Args:
-        free: θ.
-        bend: What was known.
-        information: Of θ, near there.
-        moved: How θ moved …
-        changed: … and that slope.
-        xp: See `correction`.
-    """
-    moved = xp.asarray(moved)
-    rest = _told_by_data(free, information, changed, xp) - bend @ moved
-    by, (ways, _) = rest @ moved, _ways_of_one(xp.asarray(information), xp)
-    sizes = xp.sqrt(moved @ xp.asarray(information) @ moved) * xp.sqrt(xp.sum((ways.T @ rest) ** 2))
-    known = xp.abs(by) > _PARALLEL * sizes
-    return bend + xp.where(known, 1.0, 0.0) * xp.outer(rest, rest) / xp.where(known, by, 1.0)
-
-
-def _told_by_data(free: Free, information, slope, xp: Any):
-    """Of a slope by θ what data tell: nothing where only priors do."""
-    return slope - covariance_of(xp.asarray(information), xp) @ slope / xp.asarray(free.sigma) ** 2
-
-
-def _ways_of_one(information, xp: Any):
-    """(columns along which θ moves by one standard deviation, independently of one another, standard deviations)."""
-    covariance = covariance_of(information, xp)
-    std = xp.sqrt(xp.maximum(xp.diag(covariance), np.finfo(float).tiny))
-    variances, turned = xp.linalg.eigh(covariance / xp.outer(std, std))
-    return std[:, None] * turned * xp.sqrt(xp.maximum(variances, np.finfo(float).eps)), std
+    less = traded(problem.free, at, seen.information, bend if sized else np.zeros((p, p)))
+    return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), less, unsettled)
 
 
 def degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.ndarray:
@@ -365,21 +261,6 @@ def _size_covariance(search: SizeSearch) -> Float[Array, "k k"]:
     return search.covariance()
 
 
-def leaning_problem(problem: SmoothingProblem, theta: Any, sigma: Any, slope: Any, xp: Any = np) -> SmoothingProblem:
-    """The problem with priors that have this slope more than its own at θ, and at most this standard deviation."""
-    free, theta = problem.free, xp.asarray(theta)
-    own = xp.asarray(free.sigma)
-    sigma = xp.minimum(own, sigma)
-    value = theta - sigma**2 * ((theta - xp.asarray(free.value)) / own**2 + slope)
-    return eqx.tree_at(lambda p: (p.free.value, p.free.sigma), problem, (jnp.asarray(value), jnp.asarray(sigma)))
-
-
-def leaning_of(leaned: Free, own: Free, at: SmoothingState, xp: Any = np) -> Any:
-    """The slope that priors that lean have more than one's own at θ."""
-    slope = lambda free: (xp.asarray(at.x.globals) - xp.asarray(free.value)) / xp.asarray(free.sigma) ** 2
-    return slope(leaned) - slope(own)
-
-
 def with_wide_priors(problem: SmoothingProblem, seen: Survey, xp: Any = np) -> SmoothingProblem:
     """The problem with priors for those parameters that have none, which count where the data say nothing."""
     free, influence = problem.free, xp.asarray(seen.influence)
@@ -389,7 +270,3 @@ def with_wide_priors(problem: SmoothingProblem, seen: Survey, xp: Any = np) -> S
     wide = xp.where(free.logs, xp.minimum(wide, _WIDEST_LOG), wide)
     sigma = xp.asarray(free.sigma)
     return eqx.tree_at(lambda p: p.free.sigma, problem, jax.device_put(xp.where(xp.isfinite(sigma), sigma, wide)))
-
-
-def still_moved(left: float) -> str:
-    return f"θ still moved by {left:.2g} standard deviations when its likelihood was allowed for"

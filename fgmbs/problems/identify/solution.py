@@ -13,32 +13,34 @@ from fgmbs.compiled.tracing import while_loop
 from fgmbs.errors import ArgumentError
 from fgmbs.problems.estimation.likelihood import volume_of_motions, ways
 from fgmbs.problems.estimation.posterior import survey
-from fgmbs.problems.identify.smoother import (
+from fgmbs.problems.identify.likeliest import (
     CORRECTED,
     CORRECTIONS,
-    ENOUGH,
     FARTHEST,
     GAINED,
     GROWS,
-    HELD,
     LEANT,
     LED,
     NEARER,
-    ON_THE_WAY,
     SIZED,
-    STILL,
     TOGETHER,
     WORSE,
-    Found,
     bent,
     correction,
-    degrees_of_freedom,
     held_problem,
     leaning_of,
     leaning_problem,
     likelihood_of,
     still_moved,
+    traded,
     with_globals,
+)
+from fgmbs.problems.identify.smoother import (
+    ENOUGH,
+    ON_THE_WAY,
+    STILL,
+    Found,
+    degrees_of_freedom,
     with_wide_priors,
 )
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, model_and_data
@@ -78,6 +80,8 @@ class Identified(eqx.Module):
     left: Scalar
     """How far θ still is from the most likely one by itself, in standard deviations: 0 where it arrived, nan if it was
     not led there."""
+    traded: Float[Array, "p p"]
+    """See there."""
     at: SmoothingState
     """The motion, and where the iteration ended."""
 
@@ -96,6 +100,7 @@ class _Climbed(NamedTuple):
     """The slope by which priors lean at θ."""
     std: Float[Array, " p"]
     left: Scalar
+    traded: Float[Array, "p p"]
     """See `Identified`."""
     likelihood: Scalar
     """Its logarithm."""
@@ -128,7 +133,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
     p, least = free.size, jnp.asarray(-jnp.inf)
     held = held_problem(problem, given)
     zero, square = jnp.zeros(p), jnp.zeros((p, p))
-    nothing = _Climbed(at, at.iterations, zero, zero, jnp.asarray(jnp.nan), least)
+    nothing = _Climbed(at, at.iterations, zero, zero, jnp.asarray(jnp.nan), square, least)
     begin = _Correcting(
         count=jnp.asarray(0),
         again=jnp.asarray(False),
@@ -144,10 +149,10 @@ def _solve(problem: IdentificationProblem) -> Identified:
     def correct(now: _Correcting) -> _Correcting:
         climbed = now.climbed
         at, slope, likelihood, information = _seen(problem, climbed.at, climbed.since)
-        was = now.kept[0]
+        was, slope_was, information_was, leaning_was = now.kept
         solved, led = climbed.at.status == Status.converged, now.count > 0
-        changed = at.x.globals - was.x.globals, slope - now.kept[1]
-        bend = jnp.where(solved & led, bent(free, now.bend, now.kept[2], *changed, jnp), now.bend)
+        changed = at.x.globals - was.x.globals, slope - slope_was, climbed.leaning - leaning_was
+        bend = jnp.where(solved & led, bent(free, now.bend, at, information_was, *changed, jnp), now.bend)
         better = solved & (~led | (likelihood >= climbed.likelihood - WORSE))
         kept = _where(better, (at, slope, information, climbed.leaning), now.kept)
         before, slope, information, leaning = kept
@@ -156,11 +161,14 @@ def _solve(problem: IdentificationProblem) -> Identified:
         reach = jnp.where(better, jnp.minimum(FARTHEST, now.reach * GROWS), now.reach / NEARER)
         std, target, towards, left = correction(free, before, information, slope, leaning, bend, reach, jnp)
         sized = now.sized | (left > SIZED)
-        arrived = (left < CORRECTED) | (sized & (left < SIZED) & (gained < GAINED))
+        arrived = (left < CORRECTED) | (sized & (left < jnp.minimum(SIZED, reach)) & (gained < GAINED))
         failed = ~jnp.isfinite(left) | ~(solved | led)
         ends = arrived | failed | (now.count == CORRECTIONS)
         left = jnp.where(failed, jnp.nan, jnp.where(arrived, 0.0, left))
-        here = _Climbed(before, before.iterations, leaning, std, left, jnp.where(failed & ~led, least, likelihood))
+        less = traded(free, before, information, jnp.where(sized, bend, 0.0), jnp)
+        here = _Climbed(
+            before, before.iterations, leaning, std, left, less, jnp.where(failed & ~led, least, likelihood)
+        )
 
         again = ends & ~arrived & ~now.again
         there = begun_at(held, with_globals(first, given))
@@ -169,7 +177,9 @@ def _solve(problem: IdentificationProblem) -> Identified:
         other = eqx.tree_at(_priors, other, _where(again, _priors(held), _priors(other)))
         going = _where(sized, resizing(problem, before), resumed(before))
         after = _rounds(other, _where(again, there, going), jnp.where(ends & ~again, 0, _ENDLESS))
-        after = _Climbed(after, before.iterations, leaning_of(other.free, free, after, jnp), std, left, likelihood)
+        after = _Climbed(
+            after, before.iterations, leaning_of(other.free, free, after, jnp), std, left, less, likelihood
+        )
         fresh = after._replace(since=after.at.iterations, likelihood=least)
         return _Correcting(
             count=jnp.where(again, 0, now.count + 1),
@@ -184,14 +194,15 @@ def _solve(problem: IdentificationProblem) -> Identified:
         )
 
     if p == 0:
+        nan = jnp.asarray(jnp.nan)
         at, _, _, information = _seen(problem, at, at.iterations)
-        return Identified(at.x.globals, information, free.sigma, _priors(problem), jnp.asarray(jnp.nan), at)
+        return Identified(at.x.globals, information, free.sigma, _priors(problem), nan, information, at)
     end = while_loop(lambda now: ~now.done, correct, begin)
     end = _where(end.climbed.likelihood > end.other.likelihood, end.climbed, end.other)
     at, _, _, information = _seen(problem, end.at, end.since)
     leaned = leaning_problem(problem, at.x.globals, LEANT * end.std, end.leaning, jnp)
     leaned = _where(jnp.any(end.leaning != 0), _priors(leaned), _priors(problem))
-    return Identified(at.x.globals, information, free.sigma, leaned, end.left, at)
+    return Identified(at.x.globals, information, free.sigma, leaned, end.left, end.traded, at)
 
 
 @_solve.def_jvp
@@ -210,7 +221,7 @@ def _led(problem: SmoothingProblem) -> tuple[SmoothingProblem, SmoothingState, S
     sizes = [numbers(problem.loosened(factor) if factor != 1.0 else problem) for factor in factors]
     last = len(factors) - 1
     weight = STILL / jnp.max(problem.mechanism.reach)
-    held = eqx.tree_at(lambda p: p.free.sigma, problem, jnp.minimum(problem.free.sigma, HELD))
+    held = held_problem(problem, problem.free.value)
     loose = eqx.tree_at(numbers, held, sizes[0])
     first = begun(loose)
     at = eqx.tree_at(lambda at: at.look, first, like(improved, loose, first).look, is_leaf=_is_none)
@@ -288,4 +299,6 @@ def found_of(problem: IdentificationProblem, solution: Identified) -> Found:
     if not smoothing.free.size or at.status != Status.converged:
         return Found.here(wide, at)
     unsettled = TOGETHER if np.isnan(solution.left) else still_moved(float(solution.left)) if solution.left > 0 else ""
-    return Found(wide, at, surveyed(wide, at), leaned, degrees_of_freedom(wide, at), unsettled)
+    return Found(
+        wide, at, surveyed(wide, at), leaned, degrees_of_freedom(wide, at), np.asarray(solution.traded), unsettled
+    )

@@ -1,0 +1,193 @@
+"""Steps to the parameters that are most likely by themselves, over all motions."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from fgmbs.compiled.program import ONCE, program
+from fgmbs.linear.bounds import bounded_least_squares
+from fgmbs.problems.estimation.posterior import Survey
+from fgmbs.problems.identify.identifiability import covariance_of
+from fgmbs.problems.smooth.beginning import SmoothingState
+from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.unknowns import Free
+
+HELD = 1e-6
+"""Standard deviation of the priors by which parameters are held while the first motion is found."""
+CORRECTIONS = 30
+"""Times that θ is corrected by what the most likely motion leaves out, at most …"""
+CORRECTED = 0.01
+"""… and the correction still to come, in standard deviations, that is not worth another."""
+SIZED = 1.0
+"""Standard deviations by which θ is corrected, beyond which the sizes of noise are found again with it."""
+FARTHEST, NEARER = 4.0, 4.0
+"""Standard deviations by which θ is corrected at once, at most, and how many times less than that, held by priors that
+are as much narrower, after a correction that made it less likely."""
+GROWS = 2.0
+"""How many times farther than before, after one that did not."""
+GAINED = 5e-3
+"""Increase of it by a correction, after which there is no other: a tenth of a standard deviation."""
+WORSE = 0.1
+"""Decrease of the logarithm of its likelihood that rounding and weights may make."""
+_FLATTEST = -0.95
+"""Curvature of what the cost lacks, relative to that of the cost, below which it is not believed."""
+_PARALLEL = 1e-6
+"""Cosine of the angle between a step and what is not known of its curvature, below which this is not told by it."""
+TOGETHER = "parameters are those that are most likely together with the motion, not by themselves"
+LEANT = 30.0
+"""Standard deviation of priors that lean at what was found, in units of that of θ: they hold it by the square of that
+less than the data do."""
+LED = 0.3
+"""The same of those that lead it there."""
+
+
+def likelihood_of(seen: Survey, xp: Any = np) -> Any:
+    """Logarithm of the density of θ given the readings but for a constant."""
+    return xp.asarray(seen.log_likelihood) + 0.5 * xp.linalg.slogdet(xp.asarray(seen.information))[1]
+
+
+def held_problem(problem: SmoothingProblem, theta: Array) -> SmoothingProblem:
+    """The problem with priors that hold θ there."""
+    tight = jnp.minimum(problem.free.sigma, HELD)
+    return eqx.tree_at(lambda p: (p.free.value, p.free.sigma), problem, (theta, tight))
+
+
+def with_globals(at: SmoothingState, theta: Array) -> SmoothingState:
+    return eqx.tree_at(lambda at: at.x.globals, at, theta)
+
+
+def correction(free: Free, at: SmoothingState, information, slope, leaning, bend, reach, xp: Any = np):
+    """(standard deviations of θ, where to lead it, the slope to lean by there, how far it is in these).
+
+    A step of Newton's method towards where the slope that the cost lacks is the one with which it was minimized, within
+    the bounds of θ.
+
+    Args:
+        free: θ.
+        at: Where the cost is least with priors that lean …
+        information: … and the information of θ there, without these.
+        slope: What the cost lacks …
+        bend: … and its derivative, as far as it is known.
+        leaning: The slope by which its priors lean.
+        reach: How far θ may be led at once.
+        xp: NumPy; in compiled functions jax.numpy.
+    """
+    theta, lower, upper = (xp.asarray(of) for of in (at.x.globals, free.lower, free.upper))
+    low, high = theta <= lower, theta >= upper
+    held = low | high
+    lacking = _told_by_data(free, information, slope, xp)
+    rest = lacking - leaning
+    ways, bends, std = _ways_and_bends(held, information, bend, xp)
+    ways = ways / xp.sqrt(1 + xp.maximum(bends, _FLATTEST))
+    pull = -(ways.T @ xp.where(held, 0.0, rest))
+    left = _least(ways, pull, lower - theta, upper - theta, xp)
+    leaves = xp.where(low, -rest, xp.where(high, rest, 0.0))
+    left = xp.max(xp.maximum(xp.abs(left) / std, xp.maximum(leaves, 0.0) * std))
+    left = xp.where(xp.all(xp.isfinite(lacking)), left, np.nan)
+    near, far = xp.maximum(lower - theta, -reach * std), xp.minimum(upper - theta, reach * std)
+    step = _least(ways, pull, near, far, xp)
+    target = xp.clip(theta + step, lower, upper)
+    bound = held | (target <= lower) | (target >= upper)
+    return std, target, xp.where(bound, lacking, leaning - xp.asarray(information) @ step), left
+
+
+def traded(free: Free, at: SmoothingState, information, bend, xp: Any = np):
+    """What the likelihood of θ bends less than its information says, where sizes of noise change with it: they and θ
+    may explain the same, as large masses do what small ones do under forces that are as much smaller.
+
+    Args:
+        free: θ.
+        at: What was found.
+        information: Of θ there.
+        bend: See `correction`.
+        xp: See there.
+    """
+    theta, lower, upper = (xp.asarray(of) for of in (at.x.globals, free.lower, free.upper))
+    ways, bends, _ = _ways_and_bends((theta <= lower) | (theta >= upper), information, bend, xp)
+    back = xp.linalg.inv(ways)
+    return back.T @ (xp.clip(bends, _FLATTEST, 0.0)[:, None] * back)
+
+
+def _least(ways, pull, lower, upper, xp: Any):
+    """The step x within bounds for which ‖ways⁻¹ x − pull‖ is least."""
+    if xp is np:
+        step = ways @ pull
+        if not np.all(np.isfinite(step)) or np.all((step >= lower) & (step <= upper)):
+            return step
+        return np.asarray(_bounded(np.linalg.inv(ways), pull, lower, upper))
+    return bounded_least_squares(jnp.linalg.inv(ways), pull, lower, upper)
+
+
+_bounded = program(**ONCE)(bounded_least_squares)
+
+
+def bent(free: Free, bend, at: SmoothingState, information, moved, changed, leant, xp: Any = np):
+    """The derivative of the slope that the cost lacks, by what is known of it and of its change (symmetric rank one).
+
+    What the slope of the cost itself changes besides its information, as by other sizes of noise, is counted there.
+
+    Args:
+        free: θ.
+        bend: What was known.
+        at: Where the slope was looked at.
+        information: Of θ, where it was looked at before.
+        moved: How θ moved since …
+        changed: … and that slope …
+        leant: … and the one by which priors lean, minus that of the cost.
+        xp: See `correction`.
+    """
+    theta, moved, information = (xp.asarray(of) for of in (at.x.globals, moved, information))
+    held = (theta <= xp.asarray(free.lower)) | (theta >= xp.asarray(free.upper))
+    changed = _told_by_data(free, information, changed, xp) - xp.where(held, 0.0, leant + information @ moved)
+    rest = changed - bend @ moved
+    by, (ways, _) = rest @ moved, _ways_of_one(information, xp)
+    sizes = xp.sqrt(moved @ information @ moved) * xp.sqrt(xp.sum((ways.T @ rest) ** 2))
+    known = xp.abs(by) > _PARALLEL * sizes
+    return bend + xp.where(known, 1.0, 0.0) * xp.outer(rest, rest) / xp.where(known, by, 1.0)
+
+
+def _told_by_data(free: Free, information, slope, xp: Any):
+    """Of a slope by θ what data tell: nothing where only priors do."""
+    return slope - covariance_of(xp.asarray(information), xp) @ slope / xp.asarray(free.sigma) ** 2
+
+
+def _ways_and_bends(held, information, bend, xp: Any):
+    """(columns along which θ moves by one standard deviation, how much more each of them is bent, standard deviations),
+    of numbers that are held each for itself."""
+    # A number on a bound stays for now: how far the cost falls away from it is not known.
+    information = xp.asarray(information)
+    apart = lambda matrix: xp.where(held[:, None] | held, 0.0, matrix)
+    own = xp.diag(xp.where(held, xp.diag(information), 0.0))
+    ways, std = _ways_of_one(apart(information) + own, xp)
+    bends, turned = xp.linalg.eigh(ways.T @ apart(bend) @ ways)
+    return ways @ turned, bends, std
+
+
+def _ways_of_one(information, xp: Any):
+    """(columns along which θ moves by one standard deviation, independently of one another, standard deviations)."""
+    covariance = covariance_of(information, xp)
+    std = xp.sqrt(xp.maximum(xp.diag(covariance), np.finfo(float).tiny))
+    variances, turned = xp.linalg.eigh(covariance / xp.outer(std, std))
+    return std[:, None] * turned * xp.sqrt(xp.maximum(variances, np.finfo(float).eps)), std
+
+
+def leaning_problem(problem: SmoothingProblem, theta: Any, sigma: Any, slope: Any, xp: Any = np) -> SmoothingProblem:
+    """The problem with priors that have this slope more than its own at θ, and at most this standard deviation."""
+    free, theta = problem.free, xp.asarray(theta)
+    own = xp.asarray(free.sigma)
+    sigma = xp.minimum(own, sigma)
+    value = theta - sigma**2 * ((theta - xp.asarray(free.value)) / own**2 + slope)
+    return eqx.tree_at(lambda p: (p.free.value, p.free.sigma), problem, (jnp.asarray(value), jnp.asarray(sigma)))
+
+
+def leaning_of(leaned: Free, own: Free, at: SmoothingState, xp: Any = np) -> Any:
+    """The slope that priors that lean have more than one's own at θ."""
+    slope = lambda free: (xp.asarray(at.x.globals) - xp.asarray(free.value)) / xp.asarray(free.sigma) ** 2
+    return slope(leaned) - slope(own)
+
+
+def still_moved(left: float) -> str:
+    return f"θ still moved by {left:.2g} standard deviations when its likelihood was allowed for"
