@@ -59,15 +59,15 @@ def with_globals(at: SmoothingState, theta: Array) -> SmoothingState:
     return eqx.tree_at(lambda at: at.x.globals, at, theta)
 
 
-def correction(free: Free, at: SmoothingState, information, slope, leaning, bend, reach, xp: Any = np):
+def correction(free: Free, theta, information, slope, leaning, bend, reach, xp: Any = np):
     """(standard deviations of θ, where to lead it, the slope to lean by there, how far it is in these).
 
     A step of Newton's method towards where the slope that the cost lacks is the one with which it was minimized, within
     the bounds of θ.
 
     Args:
-        free: θ.
-        at: Where the cost is least with priors that lean …
+        free: The numbers that are looked for.
+        theta: θ, where the cost is least with priors that lean …
         information: … and the information of θ there, without these.
         slope: What the cost lacks …
         bend: … and its derivative, as far as it is known.
@@ -75,7 +75,7 @@ def correction(free: Free, at: SmoothingState, information, slope, leaning, bend
         reach: How far θ may be led at once.
         xp: NumPy; in compiled functions jax.numpy.
     """
-    theta, lower, upper = (xp.asarray(of) for of in (at.x.globals, free.lower, free.upper))
+    theta, lower, upper = (xp.asarray(of) for of in (theta, free.lower, free.upper))
     low, high = theta <= lower, theta >= upper
     held = low | high
     lacking = _told_by_data(free, information, slope, xp)
@@ -94,18 +94,18 @@ def correction(free: Free, at: SmoothingState, information, slope, leaning, bend
     return std, target, xp.where(bound, lacking, leaning - xp.asarray(information) @ step), left
 
 
-def traded(free: Free, at: SmoothingState, information, bend, xp: Any = np):
+def traded(free: Free, theta, information, bend, xp: Any = np):
     """What the likelihood of θ bends less than its information says, where sizes of noise change with it: they and θ
     may explain the same, as large masses do what small ones do under forces that are as much smaller.
 
     Args:
-        free: θ.
-        at: What was found.
-        information: Of θ there.
+        free: The numbers that are looked for.
+        theta: θ, as it was found.
+        information: Of it there.
         bend: See `correction`.
         xp: See there.
     """
-    theta, lower, upper = (xp.asarray(of) for of in (at.x.globals, free.lower, free.upper))
+    theta, lower, upper = (xp.asarray(of) for of in (theta, free.lower, free.upper))
     ways, bends, _ = _ways_and_bends((theta <= lower) | (theta >= upper), information, bend, xp)
     back = xp.linalg.inv(ways)
     return back.T @ (xp.clip(bends, _FLATTEST, 0.0)[:, None] * back)
@@ -124,22 +124,22 @@ def _least(ways, pull, lower, upper, xp: Any):
 _bounded = program(**ONCE)(bounded_least_squares)
 
 
-def bent(free: Free, bend, at: SmoothingState, information, moved, changed, leant, xp: Any = np):
+def bent(free: Free, bend, theta, information, moved, changed, leant, xp: Any = np):
     """The derivative of the slope that the cost lacks, by what is known of it and of its change (symmetric rank one).
 
     What the slope of the cost itself changes besides its information, as by other sizes of noise, is counted there.
 
     Args:
-        free: θ.
+        free: The numbers that are looked for.
         bend: What was known.
-        at: Where the slope was looked at.
+        theta: θ, where the slope was looked at.
         information: Of θ, where it was looked at before.
         moved: How θ moved since …
         changed: … and that slope …
         leant: … and the one by which priors lean, minus that of the cost.
         xp: See `correction`.
     """
-    theta, moved, information = (xp.asarray(of) for of in (at.x.globals, moved, information))
+    theta, moved, information = (xp.asarray(of) for of in (theta, moved, information))
     held = (theta <= xp.asarray(free.lower)) | (theta >= xp.asarray(free.upper))
     changed = _told_by_data(free, information, changed, xp) - xp.where(held, 0.0, leant + information @ moved)
     rest = changed - bend @ moved

@@ -206,14 +206,16 @@ def corrected(
             if kept is not None:
                 was, seen, *by = kept
                 moved, changed = at.x.globals - was.x.globals, (slope - by[0], leaning - by[1])
-                bend = bent(problem.free, bend, at, seen.information, moved, *changed)
+                bend = bent(problem.free, bend, at.x.globals, seen.information, moved, *changed)
             better = kept is None or unlikely <= least + WORSE
         if better:
             gained, least, seen, reach = least - unlikely, min(least, unlikely), here, min(FARTHEST, reach * GROWS)
             kept = at, seen, slope, leaning
         else:
             gained, reach, (at, seen, slope, leaning) = np.inf, reach / NEARER, kept
-        std, target, towards, left = correction(problem.free, at, seen.information, slope, leaning, bend, reach)
+        std, target, towards, left = correction(
+            problem.free, at.x.globals, seen.information, slope, leaning, bend, reach
+        )
         left = float(left)
         if not np.isfinite(left):
             unsettled = TOGETHER
@@ -232,7 +234,7 @@ def corrected(
             at = after
         leaning = leaning_of(leaned.free, problem.free, at)
     leaned = leaning_problem(problem, at.x.globals, LEANT * std, leaning) if np.any(leaning) else problem
-    less = traded(problem.free, at, seen.information, bend if sized else np.zeros((p, p)))
+    less = traded(problem.free, at.x.globals, seen.information, bend if sized else np.zeros((p, p)))
     return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), less, unsettled)
 
 

@@ -152,20 +152,20 @@ def _solve(problem: IdentificationProblem) -> Identified:
         was, slope_was, information_was, leaning_was = now.kept
         solved, led = climbed.at.status == Status.converged, now.count > 0
         changed = at.x.globals - was.x.globals, slope - slope_was, climbed.leaning - leaning_was
-        bend = jnp.where(solved & led, bent(free, now.bend, at, information_was, *changed, jnp), now.bend)
+        bend = jnp.where(solved & led, bent(free, now.bend, at.x.globals, information_was, *changed, jnp), now.bend)
         better = solved & (~led | (likelihood >= climbed.likelihood - WORSE))
         kept = _where(better, (at, slope, information, climbed.leaning), now.kept)
         before, slope, information, leaning = kept
         gained = jnp.where(better, likelihood - climbed.likelihood, jnp.inf)
         likelihood = jnp.where(better, jnp.fmax(likelihood, climbed.likelihood), climbed.likelihood)
         reach = jnp.where(better, jnp.minimum(FARTHEST, now.reach * GROWS), now.reach / NEARER)
-        std, target, towards, left = correction(free, before, information, slope, leaning, bend, reach, jnp)
+        std, target, towards, left = correction(free, before.x.globals, information, slope, leaning, bend, reach, jnp)
         sized = now.sized | (left > SIZED)
         arrived = (left < CORRECTED) | (sized & (left < jnp.minimum(SIZED, reach)) & (gained < GAINED))
         failed = ~jnp.isfinite(left) | ~(solved | led)
         ends = arrived | failed | (now.count == CORRECTIONS)
         left = jnp.where(failed, jnp.nan, jnp.where(arrived, 0.0, left))
-        less = traded(free, before, information, jnp.where(sized, bend, 0.0), jnp)
+        less = traded(free, before.x.globals, information, jnp.where(sized, bend, 0.0), jnp)
         here = _Climbed(
             before, before.iterations, leaning, std, left, less, jnp.where(failed & ~led, least, likelihood)
         )

@@ -97,7 +97,9 @@ def test_the_likelihood_is_that_of_a_kalman_filter_however_large_the_damping(sen
 
 
 def identified(read, sensors, first=VISCOUS):
-    return fgmbs.identify(Oscillator(first), read, sensors, [Disturbance(POWER)], free={"viscous": (-5.0, 5.0)}, **START)
+    return fgmbs.identify(
+        Oscillator(first), read, sensors, [Disturbance(POWER)], free={"viscous": (-5.0, 5.0)}, **START
+    )
 
 
 def test_damping_under_unknown_forces_is_the_most_likely_one_by_itself(sensors):
