@@ -31,7 +31,7 @@ GROWS = 2.0
 GAINED = 5e-3
 """Increase of it by a correction, after which there is no other: a tenth of a standard deviation."""
 WORSE = 0.1
-"""Decrease of the logarithm of its likelihood that rounding and weights may make."""
+"""Decrease of the logarithm of its likelihood that rounding may make."""
 _FLATTEST = -0.95
 """Curvature of what the cost lacks, relative to that of the cost, below which it is not believed."""
 _PARALLEL = 1e-6

@@ -40,7 +40,7 @@ from fgmbs.problems.identify.likeliest import (
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import lowered_rounds, resizing, resumed, seen_by, surveyed, volume_slope
+from fgmbs.problems.smooth.rounds import looked, lowered_rounds, resizing, resumed, seen_by, surveyed, volume_slope
 from fgmbs.status import Status
 
 ENOUGH = 1e-6
@@ -196,21 +196,22 @@ def corrected(
     if p == 0 or at.status != Status.converged:
         return Found.here(problem, at)
     leaning, bend = np.zeros(p) if leaning is None else leaning, np.zeros((p, p))
-    unsettled, since, reach, least, kept, sized = "", int(at.iterations), FARTHEST, np.inf, None, False
+    unsettled, since, reach, sized, kept = "", int(at.iterations), FARTHEST, False, None
+    rise = highest = gained = 0.0
     for count in range(CORRECTIONS + 1):
         better = at.status == Status.converged
         if better:
             at, slope = volume_slope(problem, at, since, enough=ENOUGH)
             here = surveyed(problem, at)
-            unlikely = -float(likelihood_of(here))
             if kept is not None:
                 was, seen, *by = kept
                 moved, changed = at.x.globals - was.x.globals, (slope - by[0], leaning - by[1])
                 bend = bent(problem.free, bend, at.x.globals, seen.information, moved, *changed)
-            better = kept is None or unlikely <= least + WORSE
+                gained = _gained(problem, (was, seen), (at, here))
+                better = rise + gained >= highest - WORSE
         if better:
-            gained, least, seen, reach = least - unlikely, min(least, unlikely), here, min(FARTHEST, reach * GROWS)
-            kept = at, seen, slope, leaning
+            rise, seen, reach = rise + gained, here, min(FARTHEST, reach * GROWS)
+            highest, kept = max(highest, rise), (at, seen, slope, leaning)
         else:
             gained, reach, (at, seen, slope, leaning) = np.inf, reach / NEARER, kept
         std, target, towards, left = correction(
@@ -223,7 +224,7 @@ def corrected(
         sized |= left > SIZED
         if left < CORRECTED or (sized and left < min(SIZED, reach) and gained < GAINED):
             break
-        if count == CORRECTIONS:
+        if count == CORRECTIONS or reach < CORRECTED:
             unsettled = still_moved(left)
             break
         before, since = at, int(at.iterations)
@@ -236,6 +237,20 @@ def corrected(
     leaned = leaning_problem(problem, at.x.globals, LEANT * std, leaning) if np.any(leaning) else problem
     less = traded(problem.free, at.x.globals, seen.information, bend if sized else np.zeros((p, p)))
     return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), less, unsettled)
+
+
+def _gained(problem: SmoothingProblem, *ends: tuple[SmoothingState, Survey]) -> float:
+    """How much likelier θ is at the second of two estimates, by the mean of the weights that belong to either: slopes
+    are those with weights that stay."""
+    (before, at_first), (after, at_last) = ends
+
+    def crossed(weighed, other):
+        weighed = eqx.tree_at(lambda at: at.search, weighed, other.search)
+        look = looked(problem, weighed, other.x, enough=ENOUGH)
+        return likelihood_of(surveyed(problem, eqx.tree_at(lambda at: at.look, weighed, look)))
+
+    change = crossed(before, after) - likelihood_of(at_first) + likelihood_of(at_last) - crossed(after, before)
+    return float(change) / 2
 
 
 def degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.ndarray:

@@ -103,7 +103,7 @@ class _Climbed(NamedTuple):
     traded: Float[Array, "p p"]
     """See `Identified`."""
     likelihood: Scalar
-    """Its logarithm."""
+    """Its logarithm, of what was kept."""
 
 
 class _Correcting(NamedTuple):
@@ -117,6 +117,10 @@ class _Correcting(NamedTuple):
     reach: Scalar
     kept: Any
     """(at, slope, information, leaning) that a correction which makes θ less likely is taken back to."""
+    rise: Scalar
+    """How much likelier that is than where it began …"""
+    highest: Scalar
+    """… and what was likeliest."""
     sized: Bool[Array, ""]
     other: _Climbed
     """What was found before that."""
@@ -141,6 +145,8 @@ def _solve(problem: IdentificationProblem) -> Identified:
         bend=square,
         reach=jnp.asarray(FARTHEST),
         kept=(at, zero, square, zero),
+        rise=jnp.asarray(0.0),
+        highest=jnp.asarray(0.0),
         sized=jnp.asarray(False),
         other=nothing,
         done=jnp.asarray(False),
@@ -153,17 +159,19 @@ def _solve(problem: IdentificationProblem) -> Identified:
         solved, led = climbed.at.status == Status.converged, now.count > 0
         changed = at.x.globals - was.x.globals, slope - slope_was, climbed.leaning - leaning_was
         bend = jnp.where(solved & led, bent(free, now.bend, at.x.globals, information_was, *changed, jnp), now.bend)
-        better = solved & (~led | (likelihood >= climbed.likelihood - WORSE))
+        gained = jnp.where(led, _gained(problem, (was, climbed.likelihood), (at, likelihood)), 0.0)
+        better = solved & (~led | (now.rise + gained >= now.highest - WORSE))
         kept = _where(better, (at, slope, information, climbed.leaning), now.kept)
         before, slope, information, leaning = kept
-        gained = jnp.where(better, likelihood - climbed.likelihood, jnp.inf)
-        likelihood = jnp.where(better, jnp.fmax(likelihood, climbed.likelihood), climbed.likelihood)
+        rise = jnp.where(better, now.rise + gained, now.rise)
+        gained = jnp.where(better, gained, jnp.inf)
+        likelihood = jnp.where(better, likelihood, climbed.likelihood)
         reach = jnp.where(better, jnp.minimum(FARTHEST, now.reach * GROWS), now.reach / NEARER)
         std, target, towards, left = correction(free, before.x.globals, information, slope, leaning, bend, reach, jnp)
         sized = now.sized | (left > SIZED)
         arrived = (left < CORRECTED) | (sized & (left < jnp.minimum(SIZED, reach)) & (gained < GAINED))
         failed = ~jnp.isfinite(left) | ~(solved | led)
-        ends = arrived | failed | (now.count == CORRECTIONS)
+        ends = arrived | failed | (now.count == CORRECTIONS) | (reach < CORRECTED)
         left = jnp.where(failed, jnp.nan, jnp.where(arrived, 0.0, left))
         less = traded(free, before.x.globals, information, jnp.where(sized, bend, 0.0), jnp)
         here = _Climbed(
@@ -188,6 +196,8 @@ def _solve(problem: IdentificationProblem) -> Identified:
             bend=jnp.where(again, 0.0, bend),
             reach=jnp.where(again, FARTHEST, reach),
             kept=kept,
+            rise=jnp.where(again, 0.0, rise),
+            highest=jnp.where(again, 0.0, jnp.maximum(now.highest, rise)),
             sized=sized & ~again,
             other=_where(again, here, now.other),
             done=ends & ~again,
@@ -281,6 +291,24 @@ def _seen(
     ends = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
     volumes = jax.lax.map(lambda x: volume_of_motions(graph.look(x).system), ends)
     return at, (volumes[0::2] - volumes[1::2]) / (2 * h), likelihood_of(seen, jnp), seen.information
+
+
+def _gained(problem: SmoothingProblem, *ends: tuple[SmoothingState, Scalar]) -> Scalar:
+    """How much likelier θ is at the second of two estimates; see `fgmbs.problems.identify.smoother`."""
+    (before, at_first), (after, at_last) = ends
+    known = lambda weighed, other: eqx.tree_at(
+        lambda at: (at.search, at.look), weighed, (other.search, None), is_leaf=_is_none
+    )
+    pairs = (known(before, after), after.x), (known(after, before), before.x)
+
+    def crossed(pair):
+        weighed, x = pair
+        model, data = model_and_data(problem, weighed)
+        graph = model.graph(weighed.x, data)
+        return likelihood_of(survey(graph, x, graph.look(x)), jnp)
+
+    here, there = jax.lax.map(crossed, jax.tree.map(lambda *leaves: jnp.stack(leaves), *pairs))
+    return (here - at_first + at_last - there) / 2
 
 
 def _where(condition: Bool[Array, ""], new: Any, old: Any) -> Any:
