@@ -184,7 +184,7 @@ def corrected(
 
     The cost gets the slope of what it lacks, see `volume_slope`, as priors that lean, and is minimized again, until
     that slope is the one with which it was minimized. Where the data say nothing, nothing is corrected. What makes θ
-    less likely is taken back, and θ led less far. Where it was led far sizes of noise are found again, and θ once more.
+    less likely is taken back, and θ led less far. Where it is led far sizes of noise are found again with it.
 
     Args:
         problem: The problem.
