@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from fgmbs.problems.identify.likeliest import bent, correction, traded
 from fgmbs.unknowns import Unknown, freed
 
-P = 4
+P, ARRIVED = 4, 1e-6
 
 
 def problem(seed, *, flat=None):
@@ -49,6 +49,8 @@ def led(information, bend, slope, free, theta, steps, xp=np):
         kept = theta
         _, target, _, left = step(theta, information, lacks(theta), leaning, known, 4.0)
         theta = np.asarray(target)
+        if left < ARRIVED:  # smaller changes are those of rounding
+            break
     return theta, known, float(left)
 
 
@@ -58,7 +60,7 @@ def test_they_arrive_at_the_minimum_whose_bend_is_not_known(seed):
     free = free_of(np.full(P, -np.inf), np.full(P, np.inf))
     best = np.linalg.solve(information + bend, -slope)
     theta, known, left = led(information, bend, slope, free, std, 9)
-    assert np.all(np.abs(theta - best) < 1e-6 * std) and left < 1e-6
+    assert np.all(np.abs(theta - best) < 1e-6 * std) and left < ARRIVED
 
 
 @pytest.mark.parametrize("xp", [np, jnp])
@@ -86,6 +88,6 @@ def test_what_sizes_of_noise_take_is_a_direction_in_which_less_is_known():
     _, known, _ = led(information, bend, slope, free, std, 9)
     less = information + traded(free, std, information, known)
     right = np.linalg.inv(information + bend)
-    assert np.sqrt(np.diag(np.linalg.inv(less))) == pytest.approx(np.sqrt(np.diag(right)), rel=0.05)
+    assert np.sqrt(np.diag(np.linalg.inv(less))) == pytest.approx(np.sqrt(np.diag(right)), rel=1e-6)
     more = information + traded(free, std, information, -bend)
     assert more == pytest.approx(information, rel=1e-9, abs=1e-9 * np.max(information))
