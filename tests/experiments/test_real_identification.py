@@ -43,7 +43,7 @@ def test_what_a_simulated_arm_is_made_of_is_found(data_dir):
 
 def test_numbers_are_led_to_where_they_are_likelier_and_how_little_is_known_is_said(data_dir, monkeypatch):
     """Three seconds tell little of a double pendulum beside unknown torques, whose sizes are found: what is most likely
-    together with a motion has a first moment that is far too small and is told to a percent. Large ones under large
+    together with a motion has a first moment of half the known one, told to 6 %. Large ones under large
     torques explain as much."""
     window, joints = dfki.recording("A0_tracking_75s").between(5.0, 8.0), ("shoulder", "elbow")
     encoders = [Encoder(f"{joint}_encoder", of=joint, columns=joint, sigma=4e-4) for joint in joints]
