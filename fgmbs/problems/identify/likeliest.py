@@ -15,33 +15,32 @@ from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.unknowns import Free
 
-HELD = 1e-6
-"""Standard deviation of the priors by which parameters are held while the first motion is found."""
 CORRECTIONS = 30
-"""Times that θ is corrected by what the most likely motion leaves out, at most …"""
-CORRECTED = 0.01
-"""… and the correction still to come, in standard deviations, that is not worth another."""
-SIZED = 1.0
-"""Standard deviations by which θ is corrected, beyond which the sizes of noise are found again with it."""
-FARTHEST, NEARER = 4.0, 4.0
-"""Standard deviations by which θ is corrected at once, at most, and how many times less than that, held by priors that
-are as much narrower, after a correction that made it less likely."""
-GROWS = 2.0
-"""How many times farther than before, after one that did not."""
-GAINED = 5e-3
-"""Increase of it by a correction, after which there is no other: a tenth of a standard deviation."""
+"""Times that θ is corrected by what the most likely motion leaves out, at most."""
+FARTHEST = 4.0
+"""Standard deviations by which θ is corrected at once, at most."""
 WORSE = 0.1
-"""Decrease of the logarithm of its likelihood that rounding may make."""
+"""Decrease of the logarithm of the likelihood of θ that rounding may make."""
+TOGETHER = "parameters are those that are most likely together with the motion, not by themselves"
+_HELD = 1e-6
+"""Standard deviation of the priors by which parameters are held."""
+_CORRECTED = 0.01
+"""Standard deviations by which θ is not worth another correction."""
+_SIZED = 1.0
+"""Standard deviations by which θ is corrected, beyond which the sizes of noise are found again with it."""
+_GAINED = 5e-3
+"""Increase of the logarithm of its likelihood by a correction, after which there is no other then: a tenth of a
+standard deviation."""
+_NEARER, _FARTHER = 4.0, 2.0
+"""How many times less far θ is led, held by priors that are as much narrower, after a correction that made it less
+likely, and how many times farther after another."""
+_LED, _LEANT = 0.3, 30.0
+"""Standard deviations, in units of those of θ, of priors that lead it, and of those that lean at what was found: these
+hold it by the square of that less than the data do."""
 _FLATTEST = -0.95
 """Curvature of what the cost lacks, relative to that of the cost, below which it is not believed."""
 _PARALLEL = 1e-6
 """Cosine of the angle between a step and what is not known of its curvature, below which this is not told by it."""
-TOGETHER = "parameters are those that are most likely together with the motion, not by themselves"
-LEANT = 30.0
-"""Standard deviation of priors that lean at what was found, in units of that of θ: they hold it by the square of that
-less than the data do."""
-LED = 0.3
-"""The same of those that lead it there."""
 
 
 def likelihood_of(seen: Survey, xp: Any = np) -> Any:
@@ -51,7 +50,7 @@ def likelihood_of(seen: Survey, xp: Any = np) -> Any:
 
 def held_problem(problem: SmoothingProblem, theta: Array) -> SmoothingProblem:
     """The problem with priors that hold θ there."""
-    tight = jnp.minimum(problem.free.sigma, HELD)
+    tight = jnp.minimum(problem.free.sigma, _HELD)
     return eqx.tree_at(lambda p: (p.free.value, p.free.sigma), problem, (theta, tight))
 
 
@@ -174,8 +173,48 @@ def _ways_of_one(information, xp: Any):
     return std[:, None] * turned * xp.sqrt(xp.maximum(variances, np.finfo(float).eps)), std
 
 
-def leaning_problem(problem: SmoothingProblem, theta: Any, sigma: Any, slope: Any, xp: Any = np) -> SmoothingProblem:
-    """The problem with priors that have this slope more than its own at θ, and at most this standard deviation."""
+def reach_after(better, reach, xp: Any = np):
+    """How far θ may be led after a correction that made it likelier or not."""
+    return xp.where(better, xp.minimum(FARTHEST, reach * _FARTHER), reach / _NEARER)
+
+
+def judged(left, reach, gained, sized, xp: Any = np):
+    """(whether sizes of noise are found with θ from here on, whether θ has arrived, whether it gets no nearer).
+
+    Args:
+        left: How far it is, in standard deviations.
+        reach: How far it may be led.
+        gained: What the last correction made the logarithm of its likelihood larger by; infinite if it was taken back.
+        sized: Whether sizes of noise were found with it before.
+        xp: See `correction`.
+    """
+    sized = sized | (left > _SIZED)
+    enough = sized & (left < xp.minimum(_SIZED, reach)) & (gained < _GAINED)
+    return sized, (left < _CORRECTED) | enough, reach < _CORRECTED
+
+
+def leading_problem(
+    problem: SmoothingProblem, theta: Any, std: Any, reach: Any, slope: Any, xp: Any = np
+) -> SmoothingProblem:
+    """The problem with priors that lead θ there and have this slope more than its own then.
+
+    Args:
+        problem: The problem.
+        theta: Where to.
+        std: Standard deviations of θ.
+        reach: How far it may be led: the less, the narrower these priors.
+        slope: The slope.
+        xp: See `correction`.
+    """
+    return _with_slope(problem, theta, _LED * std * reach / FARTHEST, slope, xp)
+
+
+def leaning_problem(problem: SmoothingProblem, theta: Any, std: Any, slope: Any, xp: Any = np) -> SmoothingProblem:
+    """The problem with priors that have this slope more than its own at θ, and hardly more curvature."""
+    return _with_slope(problem, theta, _LEANT * std, slope, xp)
+
+
+def _with_slope(problem: SmoothingProblem, theta: Any, sigma: Any, slope: Any, xp: Any) -> SmoothingProblem:
     free, theta = problem.free, xp.asarray(theta)
     own = xp.asarray(free.sigma)
     sigma = xp.minimum(own, sigma)

@@ -112,8 +112,7 @@ class Identification:
     """Of each of θ: those of Student's distribution that its intervals are of; infinite unless sizes of noise were
     found, of which its variance depends (Satterthwaite)."""
     traded: Float[np.ndarray, "p p"] = dataclasses.field(repr=False)
-    """What is added to `information`, negative, as sizes of noise that were found with θ may explain the same; 0 unless
-    θ was led far from where it is most likely together with a motion."""
+    """Added to `information`: negative where sizes of noise that were found with θ may explain the same."""
     unsettled: str = ""
     """Why the parameters are not the most likely ones by themselves, of "smoother"; empty if they are."""
     left_out: tuple[int, ...] = ()

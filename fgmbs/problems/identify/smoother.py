@@ -16,23 +16,19 @@ from fgmbs.problems.estimation.noise_sizes import SizeSearch
 from fgmbs.problems.estimation.posterior import Survey
 from fgmbs.problems.identify.identifiability import covariance_of
 from fgmbs.problems.identify.likeliest import (
-    CORRECTED,
     CORRECTIONS,
     FARTHEST,
-    GAINED,
-    GROWS,
-    LEANT,
-    LED,
-    NEARER,
-    SIZED,
     TOGETHER,
     WORSE,
     bent,
     correction,
     held_problem,
+    judged,
+    leading_problem,
     leaning_of,
     leaning_problem,
     likelihood_of,
+    reach_after,
     still_moved,
     traded,
     with_globals,
@@ -210,10 +206,11 @@ def corrected(
                 gained = _gained(problem, (was, seen), (at, here))
                 better = rise + gained >= highest - WORSE
         if better:
-            rise, seen, reach = rise + gained, here, min(FARTHEST, reach * GROWS)
+            rise, seen = rise + gained, here
             highest, kept = max(highest, rise), (at, seen, slope, leaning)
         else:
-            gained, reach, (at, seen, slope, leaning) = np.inf, reach / NEARER, kept
+            gained, (at, seen, slope, leaning) = np.inf, kept
+        reach = reach_after(better, reach)
         std, target, towards, left = correction(
             problem.free, at.x.globals, seen.information, slope, leaning, bend, reach
         )
@@ -221,20 +218,20 @@ def corrected(
         if not np.isfinite(left):
             unsettled = TOGETHER
             break
-        sized |= left > SIZED
-        if left < CORRECTED or (sized and left < min(SIZED, reach) and gained < GAINED):
+        sized, arrived, stuck = judged(left, reach, gained, sized)
+        if arrived:
             break
-        if count == CORRECTIONS or reach < CORRECTED:
+        if count == CORRECTIONS or stuck:
             unsettled = still_moved(left)
             break
         before, since = at, int(at.iterations)
-        leaned = leaning_problem(problem, target, LED * std * reach / FARTHEST, towards)
+        leaned = leading_problem(problem, target, std, reach, towards)
         going = resizing(problem, at) if sized else resumed(at)
         for after in to_the_end(leaned, going, enough=ENOUGH):
             tell("allowing for all motions", count, float(before.look.cost))
             at = after
         leaning = leaning_of(leaned.free, problem.free, at)
-    leaned = leaning_problem(problem, at.x.globals, LEANT * std, leaning) if np.any(leaning) else problem
+    leaned = leaning_problem(problem, at.x.globals, std, leaning) if np.any(leaning) else problem
     less = traded(problem.free, at.x.globals, seen.information, bend if sized else np.zeros((p, p)))
     return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), less, unsettled)
 

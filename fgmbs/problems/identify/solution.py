@@ -14,23 +14,19 @@ from fgmbs.errors import ArgumentError
 from fgmbs.problems.estimation.likelihood import volume_of_motions, ways
 from fgmbs.problems.estimation.posterior import survey
 from fgmbs.problems.identify.likeliest import (
-    CORRECTED,
     CORRECTIONS,
     FARTHEST,
-    GAINED,
-    GROWS,
-    LEANT,
-    LED,
-    NEARER,
-    SIZED,
     TOGETHER,
     WORSE,
     bent,
     correction,
     held_problem,
+    judged,
+    leading_problem,
     leaning_of,
     leaning_problem,
     likelihood_of,
+    reach_after,
     still_moved,
     traded,
     with_globals,
@@ -81,7 +77,7 @@ class Identified(eqx.Module):
     """How far θ still is from the most likely one by itself, in standard deviations: 0 where it arrived, nan if it was
     not led there."""
     traded: Float[Array, "p p"]
-    """See there."""
+    """What sizes of noise, which were found again with θ, take of its information."""
     at: SmoothingState
     """The motion, and where the iteration ended."""
 
@@ -100,8 +96,9 @@ class _Climbed(NamedTuple):
     """The slope by which priors lean at θ."""
     std: Float[Array, " p"]
     left: Scalar
+    """See `Identified` …"""
     traded: Float[Array, "p p"]
-    """See `Identified`."""
+    """… and there."""
     likelihood: Scalar
     """Its logarithm, of what was kept."""
 
@@ -166,12 +163,11 @@ def _solve(problem: IdentificationProblem) -> Identified:
         rise = jnp.where(better, now.rise + gained, now.rise)
         gained = jnp.where(better, gained, jnp.inf)
         likelihood = jnp.where(better, likelihood, climbed.likelihood)
-        reach = jnp.where(better, jnp.minimum(FARTHEST, now.reach * GROWS), now.reach / NEARER)
+        reach = reach_after(better, now.reach, jnp)
         std, target, towards, left = correction(free, before.x.globals, information, slope, leaning, bend, reach, jnp)
-        sized = now.sized | (left > SIZED)
-        arrived = (left < CORRECTED) | (sized & (left < jnp.minimum(SIZED, reach)) & (gained < GAINED))
+        sized, arrived, stuck = judged(left, reach, gained, now.sized, jnp)
         failed = ~jnp.isfinite(left) | ~(solved | led)
-        ends = arrived | failed | (now.count == CORRECTIONS) | (reach < CORRECTED)
+        ends = arrived | failed | (now.count == CORRECTIONS) | stuck
         left = jnp.where(failed, jnp.nan, jnp.where(arrived, 0.0, left))
         less = traded(free, before.x.globals, information, jnp.where(sized, bend, 0.0), jnp)
         here = _Climbed(
@@ -181,7 +177,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
         again = ends & ~arrived & ~now.again
         there = begun_at(held, with_globals(first, given))
         there = eqx.tree_at(lambda at: at.look, there, before.look, is_leaf=_is_none)
-        other = leaning_problem(problem, target, LED * std * reach / FARTHEST, towards, jnp)
+        other = leading_problem(problem, target, std, reach, towards, jnp)
         other = eqx.tree_at(_priors, other, _where(again, _priors(held), _priors(other)))
         going = _where(sized, resizing(problem, before), resumed(before))
         after = _rounds(other, _where(again, there, going), jnp.where(ends & ~again, 0, _ENDLESS))
@@ -204,13 +200,12 @@ def _solve(problem: IdentificationProblem) -> Identified:
         )
 
     if p == 0:
-        nan = jnp.asarray(jnp.nan)
         at, _, _, information = _seen(problem, at, at.iterations)
-        return Identified(at.x.globals, information, free.sigma, _priors(problem), nan, information, at)
+        return Identified(at.x.globals, information, free.sigma, _priors(problem), nothing.left, square, at)
     end = while_loop(lambda now: ~now.done, correct, begin)
     end = _where(end.climbed.likelihood > end.other.likelihood, end.climbed, end.other)
     at, _, _, information = _seen(problem, end.at, end.since)
-    leaned = leaning_problem(problem, at.x.globals, LEANT * end.std, end.leaning, jnp)
+    leaned = leaning_problem(problem, at.x.globals, end.std, end.leaning, jnp)
     leaned = _where(jnp.any(end.leaning != 0), _priors(leaned), _priors(problem))
     return Identified(at.x.globals, information, free.sigma, leaned, end.left, end.traded, at)
 

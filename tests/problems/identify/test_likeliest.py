@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 import fgmbs
 from fgmbs.inputs import Disturbance
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.identify import smoother
+from fgmbs.problems.identify import smoother, solution
 from fgmbs.problems.smooth.rounds import volume_slope
 from fgmbs.sensors import Encoder
 
@@ -134,6 +134,20 @@ def test_what_makes_damping_less_likely_is_taken_back(sensors, monkeypatch):
     assert led.unsettled.startswith("θ still moved by") and led.unsettled in led.warnings() and right.unsettled == ""
     away, together, led, right = (fit.profiled_log_likelihood for fit in (away, together, led, right))
     assert away < together - 100 and together < led < right + 1e-6
+
+
+@pytest.mark.slow
+def test_the_given_number_is_kept_where_no_other_is_arrived_at_that_is_likelier(sensors, monkeypatch):
+    """By the function of arrays as by the loop."""
+    monkeypatch.setattr(smoother, "CORRECTIONS", 0)
+    monkeypatch.setattr(solution, "CORRECTIONS", 0)
+    _, read = recording()
+    arguments = Oscillator(0.06), read, sensors, [Disturbance(POWER)]
+    problem = fgmbs.prepare_identify(*arguments, free={"viscous": (-5.0, 5.0)}, **START)
+    found = fgmbs.finish(problem, fgmbs.solve(problem), recordings=read)
+    for fit in (found, identified(read, sensors, first=0.06)):
+        assert fit.parameters["viscous"] == pytest.approx(0.06, abs=1e-6)
+        assert fit.unsettled.startswith("θ still moved by 0.1 ")
 
 
 @pytest.mark.slow
