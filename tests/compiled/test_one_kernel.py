@@ -85,7 +85,7 @@ def test_batches(name):
     for many, axes in (((first, *args[1:]), (0, *[None] * (len(args) - 1))), (tuple(map(repeated(3), args)), 0)):
         many = tuple(map(jnp.asarray, many))
         program = jax.jit(jax.vmap(one_kernel(function), axes)).lower(*many)
-        assert ("xla_cpu_small_call" in program.as_text()) == (name != "entries by member")
+        assert "xla_cpu_small_call" in program.as_text()
         members = [jax.tree.leaves(one(many[0][k], *args[1:])) for k in range(len(many[0]))]
         for found, *right in zip(jax.tree.leaves(program.compile()(*many)), *members, strict=True):
             np.testing.assert_allclose(found, np.stack(right), rtol=1e-11, atol=1e-13)
@@ -125,16 +125,26 @@ def test_what_needs_a_library_stays_as_it_is(function, argument):
     np.testing.assert_allclose(program(argument), function(argument), rtol=1e-11)
 
 
-@pytest.mark.parametrize(("most", "marked"), [(100, True), (4, False)])
-@pytest.mark.parametrize(("name", "batch"), [("_MOST", lambda run: run), ("_MOST_ACROSS", jax.vmap)])
-def test_what_is_too_large_to_be_compiled_so_stays_as_it_is(monkeypatch, name, batch, most, marked):
-    def function(a):
-        return jax.lax.fori_loop(0, 3, lambda _, a: jnp.sin(a) + jnp.cos(a), a)
+def waves(a):
+    return jax.lax.fori_loop(0, 3, lambda _, a: jnp.sin(a) + jnp.cos(a), a)
 
-    monkeypatch.setattr(f"fgmbs.compiled.one_kernel.{name}", most)
-    program, a = jax.jit(batch(one_kernel(function))), jnp.asarray(A)
+
+@pytest.mark.parametrize(("most", "marked"), [(100, True), (4, False)])
+def test_what_is_too_large_to_be_compiled_so_stays_as_it_is(monkeypatch, most, marked):
+    monkeypatch.setattr("fgmbs.compiled.one_kernel._MOST", most)
+    program, a = jax.jit(one_kernel(waves)), jnp.asarray(A)
     assert ('xla_cpu_small_call = "true"' in program.lower(a).as_text()) == marked
-    np.testing.assert_allclose(program(a), function(a), rtol=1e-13)
+    np.testing.assert_allclose(program(a), waves(a), rtol=1e-13)
+
+
+@pytest.mark.parametrize(("most", "shape"), [(100, f"x{len(A)}"), (4, "")])
+def test_members_are_computed_one_after_another_where_a_block_would_be_too_large(monkeypatch, most, shape):
+    monkeypatch.setattr("fgmbs.compiled.one_kernel._MOST_ACROSS", most)
+    program, a = jax.jit(jax.vmap(one_kernel(waves))), jnp.asarray(A)
+    text = program.lower(a).as_text()
+    call = next(line for line in text.splitlines() if 'xla_cpu_small_call = "true"' in line)
+    assert f"(tensor<{A.shape[1]}{shape}xf64>" in call, call
+    np.testing.assert_allclose(program(a), waves(a), rtol=1e-13)
 
 
 def test_what_is_no_array_passes_through():
