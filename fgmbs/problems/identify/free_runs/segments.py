@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.algebra.slopes import changed, slopes_of
 from fgmbs.arguments import finite_number
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.factors.priors import difference
@@ -206,7 +206,7 @@ def run_length(problem: SmoothingProblem, horizon: float | None) -> int:
     return int(np.clip(round(horizon / float(np.min(dt))), 1, problem.steps - 1))
 
 
-@program
+@program(**ONCE)
 def cut(
     problem: SmoothingProblem, near: Unknowns, sizes: Float[Array, " k"], length: int, continuous: bool
 ) -> PredictionProblem:
@@ -294,9 +294,12 @@ def _miss(model: EstimationModel, segments: Segments, x) -> Miss:
 def _look(model: EstimationModel, segments: Segments, x, theta):
     """(rows on each segment and between them, their derivatives by first states and θ, cost that robust losses add,
     what the runs leave)."""
-    local, p = model.local_size, theta.shape[0]
+    # Of what each recording has of its own, others tell nothing.
+    local, columns = model.local_size, model.free.columns(lambda place: True)
+    own, alone = theta[columns], model.free.index is None
+    p = own.shape[0]
     zero = jnp.zeros(local + p, x.dtype)
-    at, of_theta = model.at(theta), slopes_of(model.at, theta)
+    at, of_theta = model.at(theta), slopes_of(lambda own: model.at(theta.at[columns].set(own)), own)
 
     def of_segment(x, centre, weights, data, rows):
         t = data.times[0]
@@ -344,7 +347,14 @@ def _look(model: EstimationModel, segments: Segments, x, theta):
 
     t = segments.data.times[1:, 0]
     joints = jax.vmap(of_joint)(end[:-1], along[:-1], x[1:], E[1:], segments.whiteners, t)
-    return (*rows, *joints), jnp.sum(robust), Miss(starts, sensors, joints[0], runs)
+
+    def among_all(r, *slopes):
+        *of_steps, of_own = slopes
+        every = jnp.zeros((*of_own.shape[:-1], theta.shape[0]), x.dtype)
+        return r, *of_steps, of_own if alone else every.at[..., columns].set(of_own)
+
+    miss = Miss(starts, sensors, joints[0], runs)
+    return (*among_all(*rows), *among_all(*joints)), jnp.sum(robust), miss
 
 
 def _each(function: Callable, *arguments):
