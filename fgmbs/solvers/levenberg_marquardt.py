@@ -104,7 +104,7 @@ class LevenbergMarquardt(IterativeSolver):
     damping: float = 0.0
     damps_steps: bool = True
     enough: float = 0.0
-    share: float = 0.0
+    share: float | Scalar = 0.0
     holds_factor: bool = False
     verbose: bool | int = False
     jit: bool = False

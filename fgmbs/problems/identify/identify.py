@@ -1,5 +1,6 @@
 """Parameter identification: what a mechanism is made of, from recordings of it."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from fgmbs.arguments import choice, of_type
+from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.graph.model import rebuilt
 from fgmbs.graph.time_graph import Unknowns
@@ -15,12 +17,12 @@ from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_inputs, checked_sensors
 from fgmbs.problems.identify.free import FreeNumbers, Parts, freed_by_name
-from fgmbs.problems.identify.free_runs.prediction import Prediction, Solver, led, predict_best
+from fgmbs.problems.identify.free_runs.prediction import Prediction, Solver, led, led_programs, predict_best
 from fgmbs.problems.identify.free_runs.residuals import fitted, groups_of, log_likelihood
 from fgmbs.problems.identify.free_runs.segments import PredictionProblem
 from fgmbs.problems.identify.realizable import limited
 from fgmbs.problems.identify.result import Identification
-from fgmbs.problems.identify.smoother import Found, Progress, first_found, found_by_smoother
+from fgmbs.problems.identify.smoother import Found, Progress, first_found, first_programs, found_by_smoother
 from fgmbs.problems.identify.solution import IdentificationProblem, Identified, found_of
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
@@ -224,11 +226,16 @@ def _predicted(
     solver: Solver,
     tell: Progress,
 ) -> Identification:
-    given = problem.free
-    problem, at = first_found(problem, tell, ends=False)
+    given, first = problem.free, problem
+
+    def programs():
+        return itertools.chain(first_programs(first, ends=False), led_programs(first, horizon, solver))
+
     try:
-        tell("fitting parts of free runs", 0, np.nan)
-        prediction = led(problem, horizon, at.x, solver)
+        with compiled_ahead(programs, problem, horizon, solver):
+            problem, at = first_found(problem, tell)
+            tell("fitting parts of free runs", 0, np.nan)
+            prediction = led(problem, horizon, at.x)
         tell("fitting free runs", 0, np.nan)
         best = predict_best(prediction, solver)
     except KeyboardInterrupt:

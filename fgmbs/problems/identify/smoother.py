@@ -1,7 +1,7 @@
 """Joint estimation of states and parameters: one arrow-shaped problem, from loose forces to tight ones."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import equinox as eqx
@@ -92,7 +92,22 @@ class Found(eqx.Module):
         return cls(problem, at, surveyed(problem, at), problem, np.full(p, np.inf), np.zeros((p, p)))
 
 
-def first_found(problem: SmoothingProblem, tell: Progress, *, ends: bool) -> tuple[SmoothingProblem, SmoothingState]:
+def first_programs(problem: SmoothingProblem, *, ends: bool) -> Iterator[Callable[[], Any]]:
+    """The programs of `first_found`, but for its first one, in the order in which they will be needed.
+
+    Args:
+        problem: The problem.
+        ends: And those with which the smoother goes on from there.
+    """
+    return lowered_rounds(_loosest(problem), enough=ENOUGH, volume=ends and problem.free.size > 0, ends=ends)
+
+
+def _loosest(problem: SmoothingProblem) -> SmoothingProblem:
+    """The problem with parameters that are held and large forces."""
+    return held_problem(problem, problem.free.value).loosened(LOOSER[0])
+
+
+def first_found(problem: SmoothingProblem, tell: Progress) -> tuple[SmoothingProblem, SmoothingState]:
     """(the problem with wide priors, a first motion and first parameters).
 
     The motion is that under forces that are large and parameters that are held: the sensors alone decide then, and a
@@ -102,16 +117,13 @@ def first_found(problem: SmoothingProblem, tell: Progress, *, ends: bool) -> tup
     Args:
         problem: The problem.
         tell: See `identify`.
-        ends: The smoother goes on from there: the programs that it needs then are compiled beside the others.
 
     Raises:
         Interrupted: Ctrl-C once the recordings were followed; `result` is what was reached.
     """
-    loose = held_problem(problem, problem.free.value).loosened(LOOSER[0])
+    loose = _loosest(problem)
     tell("following", 0, np.nan)
-    options = dict(enough=ENOUGH, volume=ends and problem.free.size > 0, ends=ends)
-    with compiled_ahead(lambda: lowered_rounds(loose, **options), loose):
-        at = jax.block_until_ready(begun(loose))
+    at = jax.block_until_ready(begun(loose))
     try:
         return _first_found(problem, loose, at, tell)
     except KeyboardInterrupt:
@@ -145,7 +157,8 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
         Interrupted: Ctrl-C; `result` is what was reached.
     """
     given = problem.free.value
-    problem, first = first_found(problem, tell, ends=True)
+    with compiled_ahead(lambda: first_programs(problem, ends=True), problem):
+        problem, first = first_found(problem, tell)
     at, found = first, None
     try:
         count = 0

@@ -49,6 +49,8 @@ friction; the decrease of the cost that its steps promise then, by a tenth of a 
 in a round."""
 _LEFT = 1e-12
 """Relative decrease of the cost by the last step, before which residuals and covariances were computed."""
+_HELD = 1e-6
+"""Promised decrease of the cost, as a share of it, that ends a round while the motion is held: it is a guess."""
 _AT_ONCE = 3
 """Rounds after which weights, where `enough` is given, follow half of the change of θ: they might go to and fro."""
 
@@ -90,7 +92,9 @@ def _improved(
     """At most so many iterations from x, with the weights that belong to the estimate."""
     model, data = model_and_data(problem, at)
     tol = 0.0 if enough else _STEP
-    solver = LevenbergMarquardt(linear="sqrt", maxiter=ITERATIONS, tol=tol, enough=enough, damps_steps=not enough)
+    share = jnp.where(at.held > 0, _HELD, 0.0)
+    options = dict(tol=tol, enough=enough, share=share, damps_steps=not enough)
+    solver = LevenbergMarquardt(linear="sqrt", maxiter=ITERATIONS, **options)
     weighed = at.x.globals
     if enough:
         weighed = jnp.where(at.rounds < _AT_ONCE, weighed, (at.weighed + weighed) / 2)

@@ -1,7 +1,6 @@
 """The parameters of least prediction error, by Levenberg–Marquardt or a solver of optax."""
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -11,7 +10,6 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from fgmbs.arguments import choice
-from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import while_loop
 from fgmbs.graph.time_graph import Look, Unknowns
@@ -23,6 +21,7 @@ from fgmbs.problems.identify.free_runs.segments import (
     prepare_prediction,
     run_length,
 )
+from fgmbs.problems.smooth.beginning import begun
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt, OptStep
 from fgmbs.status import Status
@@ -40,8 +39,8 @@ _PART = 32
 """Steps of the free runs on the way to longer ones …"""
 _TIGHTER = (1.0, 30.0, 1e3, 3e4)
 """… which are tied together by so much more tightly than white forces tie them, one time after another, for …"""
-_ON_THE_WAY = 8
-"""… so many iterations each at most."""
+_ON_THE_WAY = 8, 1e-3
+"""… so many iterations each at most, and until they promise less than this share of the cost."""
 _ADAM = 0.05
 """First rate of Adam, relative to the longest way that the first linearization foresees; it falls to zero."""
 _FLAT = 1e-6
@@ -97,14 +96,14 @@ def predict_best(
 
     start = prediction.start if start is None else start
     if solver == "lm":
-        x, state = _fitted(prediction, start, limit)
+        x, state = _fitted(prediction, start, limit, _SHARE)
         # One step of the solver before, which is too small to matter where it has converged.
         return _told(prediction, x, state.look, state.history, state.status, state.iter_num)
     x, *ended = _descended(prediction, start, solver, limit)
     return _told(prediction, x, _looked(prediction, x), *ended)
 
 
-def led(problem: SmoothingProblem, horizon: float | None, near: Unknowns, solver: Solver = "lm") -> PredictionProblem:
+def led(problem: SmoothingProblem, horizon: float | None, near: Unknowns) -> PredictionProblem:
     """The prediction error of free runs, with a first guess from which its least one is to be found.
 
     Of long runs the error has many minima. Short ones, which may miss each other, follow the recording whatever θ is;
@@ -114,33 +113,49 @@ def led(problem: SmoothingProblem, horizon: float | None, near: Unknowns, solver
         problem: The problem.
         horizon: Length of the free runs [s], None for whole recordings.
         near: Steps and θ to begin with, of all recordings.
-        solver: What will fit them: the programs of "lm" are compiled meanwhile.
     """
-    whole = prepare_prediction(problem, horizon, near=near)
-    if run_length(problem, horizon) <= _PART:
-        return whole
-    with compiled_ahead(lambda: _lowered(whole), whole) if solver == "lm" else nullcontext():
+    if run_length(problem, horizon) > _PART:
         parts = cut(problem, near, problem.sizes.value, _PART, True)
         x, whiteners = parts.start, parts.segments.whiteners
         for factor in _TIGHTER:
             tied = eqx.tree_at(lambda p: p.segments.whiteners, parts, factor * whiteners)
-            x, _ = jax.block_until_ready(_fitted(tied, x, _ON_THE_WAY))
-    size = x.steps.shape[-1]
-    near = Unknowns(near.steps[..., :size].at[..., : problem.steps - 1 : _PART, :].set(x.steps), x.globals)
+            x, _ = jax.block_until_ready(_fitted(tied, x, *_ON_THE_WAY))
+        near = _joined(problem, near, x)
     return prepare_prediction(problem, horizon, near=near)
 
 
-def _lowered(prediction: PredictionProblem) -> Iterator[Callable[[], Any]]:
-    """The programs of a fit by Levenberg–Marquardt, in the order in which they will be needed."""
-    given = prediction, prediction.start, _ITERATIONS["lm"]
-    yield _fitted.ahead(*given)
-    x, state = _fitted.like(*given)
-    yield _told.ahead(prediction, x, state.look, state.history, state.status, state.iter_num)
+def _joined(problem: SmoothingProblem, near: Unknowns, parts: Unknowns) -> Unknowns:
+    """Steps with the first states of their parts among them."""
+    size = parts.steps.shape[-1]
+    return Unknowns(near.steps[..., :size].at[..., : problem.steps - 1 : _PART, :].set(parts.steps), parts.globals)
+
+
+def led_programs(problem: SmoothingProblem, horizon: float | None, solver: Solver) -> Iterator[Callable[[], Any]]:
+    """The programs of `led`, and those of Levenberg–Marquardt after it, in the order in which they will be needed.
+
+    Args:
+        problem: The problem.
+        horizon: As of `led`.
+        solver: What will fit the free runs.
+    """
+    length, sizes, near = run_length(problem, horizon), problem.sizes.value, begun.like(problem).x
+    if length > _PART:
+        yield cut.ahead(problem, near, sizes, _PART, True)
+        parts = cut.like(problem, near, sizes, _PART, True)
+        yield _fitted.ahead(parts, parts.start, *_ON_THE_WAY)
+        near = _joined(problem, near, parts.start)
+    yield cut.ahead(problem, near, sizes, length, True)
+    if solver == "lm":
+        whole = cut.like(problem, near, sizes, length, True)
+        given = whole, whole.start, _ITERATIONS["lm"], _SHARE
+        yield _fitted.ahead(*given)
+        x, state = _fitted.like(*given)
+        yield _told.ahead(whole, x, state.look, state.history, state.status, state.iter_num)
 
 
 @program
-def _fitted(prediction: PredictionProblem, start: Unknowns, limit: int) -> OptStep:
-    return LevenbergMarquardt(linear="sqrt", maxiter=limit, tol=_STEP, share=_SHARE).run(start, prediction)
+def _fitted(prediction: PredictionProblem, start: Unknowns, limit: int, share: float) -> OptStep:
+    return LevenbergMarquardt(linear="sqrt", maxiter=limit, tol=_STEP, share=share).run(start, prediction)
 
 
 @program
