@@ -12,6 +12,8 @@ from fgmbs.typing import Velocities
 
 Sizes: TypeAlias = Velocities | None
 """Size of each velocity, by which metres and radians are compared; None where all are of one kind."""
+RowSizes: TypeAlias = Float[Array, " m"] | Float[Array, ""] | float | None
+"""How much each row changes, about, by a change of size 1."""
 
 # Weight of the constraint rows against the mass matrix in `kkt_inverse`, and how often the geometric series is doubled:
 # so often, and again, at most so many times, while it leaves more than this of a row that is not redundant. It leaves
@@ -22,6 +24,10 @@ Sizes: TypeAlias = Velocities | None
 _PENALTY = 1e5
 _DOUBLINGS, _TIMES = 5, 4
 _LEFT = 1e-8
+_SHORTEST = 1e-3
+"""Length of a row, relative to the longest by their sizes, below which it is not made as long as the others: what is
+left of a row that vanishes in a pose, as some do of a linkage that is folded flat, is rounding, in which it would look
+independent. Of one that is as short by itself the series has five digits more to go."""
 _SQUARINGS, _NEARLY = 40, 1e-8
 """Steps of `right_inverse` at most, in which singular values of 1e-8 of the largest are inverted; relative change by
 the last one, which squares it. Below, every step would double what rounding leaves along redundant rows."""
@@ -39,18 +45,29 @@ class KKTInverse(NamedTuple):
 
 
 @jax.custom_jvp
-def kkt_inverse(M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], sizes: Sizes = None) -> KKTInverse:
+def kkt_inverse(
+    M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], sizes: Sizes = None, rows: RowSizes = None
+) -> KKTInverse:
     """Pseudo-inverse of the KKT matrix, for singular mass matrices and redundant constraints alike.
 
     Augmented Lagrangian: with A = M + α Φ_qᵀΦ_q positive definite, the multiplier iteration
     λ ← λ + α(Φ_q ddq − c) contracts by E = I − α Φ_q A⁻¹ Φ_qᵀ. Its limit is a geometric series in E, summed here by
     repeated squaring: no pivoting, no rank decision, smooth in its arguments. Rows are normalised first, and before
     them columns: the sizes matter to rounding, and to what is least where rows are redundant.
+
+    Args:
+        M: Mass matrix, or another metric.
+        Phi_q: Constraint Jacobian.
+        sizes: Of velocities.
+        rows: Sizes of the rows, by which they are compared; without them none is taken for rounding.
     """
     if sizes is not None:
-        P, S, W = kkt_inverse(sizes[:, None] * M * sizes, Phi_q * sizes)
+        P, S, W = kkt_inverse(sizes[:, None] * M * sizes, Phi_q * sizes, None, rows)
         return KKTInverse(sizes[:, None] * P * sizes, sizes[:, None] * S, W)
-    scale = jnp.sqrt(jnp.trace(M) / M.shape[0] / (jnp.sum(Phi_q**2, axis=1) + 1e-300) * _PENALTY)
+    squares = jnp.sum(Phi_q**2, axis=1)
+    if rows is not None:
+        squares = jnp.maximum(squares, (_SHORTEST * rows) ** 2 * jnp.max(squares / rows**2, initial=0.0))
+    scale = jnp.sqrt(jnp.trace(M) / M.shape[0] / (squares + 1e-300) * _PENALTY)
     G = scale[:, None] * Phi_q
     A_inverse = spd_inverse(M + product(G.T, G))
     Z = product(A_inverse, G.T)
@@ -86,7 +103,7 @@ def _kkt_inverse_jvp(primals, tangents):
     # reaction forces Φ_qᵀ λ feel.
     inverse = kkt_inverse(*primals)
     P, S, W = inverse
-    t_M, t_Phi_q, _ = tangents
+    t_M, t_Phi_q, *_ = tangents
     t_PM = P @ t_M + S @ t_Phi_q
     t_SM = S.T @ t_M - W @ t_Phi_q
     P_Phi = P @ t_Phi_q.T
@@ -135,10 +152,15 @@ def _right_inverse_jvp(primals, tangents):
 
 @jax.custom_jvp
 def solve_kkt(
-    M: Float[Array, "nv nv"], Phi_q: Float[Array, "m nv"], Q: Velocities, c: Float[Array, " m"], sizes: Sizes = None
+    M: Float[Array, "nv nv"],
+    Phi_q: Float[Array, "m nv"],
+    Q: Velocities,
+    c: Float[Array, " m"],
+    sizes: Sizes = None,
+    rows: RowSizes = None,
 ) -> tuple[Velocities, Float[Array, " m"]]:
     """(ddq, λ) of [M Φ_qᵀ; Φ_q 0] [ddq; λ] = [Q; c], of least norm with rows of unit length. [Blanco21] eq. (5)"""
-    return refined(kkt_inverse(M, Phi_q, sizes), M, Phi_q, Q, c)
+    return refined(kkt_inverse(M, Phi_q, sizes, rows), M, Phi_q, Q, c)
 
 
 @solve_kkt.defjvp
@@ -146,9 +168,9 @@ def _solve_kkt_jvp(primals, tangents):
     # One more solve with the same matrix: nv + m numbers a tangent instead of the (nv + m)² of d(K⁺).
     # ∂q̈/∂Q = P is [Blanco21] eq. (47), its rows of z eq. (50). Eq. (48) puts zeros into the others, as if a motor moved
     # no coordinate but its own; the constraints carry them along.
-    M, Phi_q, Q, c, sizes = primals
-    t_M, t_Phi_q, t_Q, t_c, _ = tangents
-    inverse = kkt_inverse(M, Phi_q, sizes)
+    M, Phi_q, Q, c, *sizes = primals
+    t_M, t_Phi_q, t_Q, t_c, *_ = tangents
+    inverse = kkt_inverse(M, Phi_q, *sizes)
     P, S, W = inverse
     ddq, lambda_ = refined(inverse, M, Phi_q, Q, c)
     t_Q = t_Q - t_M @ ddq - lambda_ @ t_Phi_q

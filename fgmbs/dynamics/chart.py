@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fgmbs.algebra.kkt import kkt_inverse, spd_inverse
-from fgmbs.kinematics.closure import Closure, metric
+from fgmbs.kinematics.closure import Closure, metric, row_sizes
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Coordinates, Scalar
 
@@ -178,11 +178,12 @@ class MotionChart(eqx.Module):
     ) -> tuple[Float[Array, "nv nv"], Float[Array, "dof nv"]]:
         """(P, B): P is the inverse of the mass matrix along the constraints, B the selection at q."""
         M, Phi_q = mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t)
+        sizes = mechanism.local_sizes, mechanism.constraint_sizes
         if self.dof == mechanism.nv or self.independent is not None or self.closure.followed:
-            return kkt_inverse(M, Phi_q, mechanism.local_sizes).P, self.selection(mechanism, q, t)
+            return kkt_inverse(M, Phi_q, *sizes).P, self.selection(mechanism, q, t)
         # In both metrics at once.
         metrics = jnp.stack([M, metric(mechanism, M.dtype)])
-        P, projector = jax.vmap(lambda M: kkt_inverse(M, Phi_q, mechanism.local_sizes).P)(metrics)
+        P, projector = jax.vmap(lambda M: kkt_inverse(M, Phi_q, *sizes).P)(metrics)
         return P, self._selection(mechanism, q, projector)
 
     def turned_metric(
@@ -203,7 +204,8 @@ class MotionChart(eqx.Module):
     def _projector(self, mechanism, q, t):
         """(P, S): the projector on the null space of the Jacobian J of the closure, and the pseudo-inverse of J."""
         J = self.closure.jacobian(mechanism, q, t)
-        inverse = kkt_inverse(metric(mechanism, q.dtype), J, mechanism.local_sizes)
+        sizes = mechanism.local_sizes, row_sizes(mechanism, self.closure.followed)
+        inverse = kkt_inverse(metric(mechanism, q.dtype), J, *sizes)
         return inverse.P, inverse.S
 
     def _selection(self, mechanism, q, P):

@@ -49,7 +49,7 @@ class Drive(eqx.Module):
         M, Phi_q = mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t)
         Q, c = mechanism.forces(q, dq, t) + applied, mechanism.constraint_bias(q, dq, t)
         A = force_directions(mechanism, q, t, self.motors)
-        inverse = kkt_inverse(M, Phi_q, mechanism.local_sizes)
+        inverse = kkt_inverse(M, Phi_q, mechanism.local_sizes, mechanism.constraint_sizes)
         free, _ = refined(inverse, M, Phi_q, Q, c)
         F, drift = self._followed(mechanism, q, dq)
         response = F @ inverse.P
@@ -70,7 +70,7 @@ class Drive(eqx.Module):
         """Forces on the followed coordinates that would make their motion in full, and accelerations missing for it."""
         F, drift = self._followed(mechanism, q, dq)
         M, Phi_q = mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t)
-        P = F @ kkt_inverse(M, Phi_q, mechanism.local_sizes).P @ F.T
+        P = F @ kkt_inverse(M, Phi_q, mechanism.local_sizes, mechanism.constraint_sizes).P @ F.T
         lacking = ddy - drift - F @ ddq
         return least_effort(P, lacking, jnp.ones_like(lacking), jnp.max(jnp.abs(P))), lacking
 

@@ -18,7 +18,7 @@ from fgmbs.algebra.kkt import applied, kkt_inverse, refined
 from fgmbs.dynamics.drive import Drive
 from fgmbs.dynamics.forcing import Forcing
 from fgmbs.dynamics.transitions import AbstractTransition, State
-from fgmbs.kinematics.closure import Closure
+from fgmbs.kinematics.closure import Closure, row_sizes
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.status import Status
 from fgmbs.typing import Coordinates, Scalar, Velocities
@@ -255,7 +255,7 @@ def _evaluated(stepper: Stepper, q, dq, t, known: Known) -> _Point:
     M, J = mechanism.mass_matrix(q), closure.jacobian(mechanism, q, t)
     if J.shape[0] == 0:
         return _Point(q, dq, stepper.motion(q, dq, t, at_end)[0], M, mechanism.forces(q, dq, t), J, J.T)
-    inverse = kkt_inverse(M, J, mechanism.local_sizes)
+    inverse = kkt_inverse(M, J, mechanism.local_sizes, row_sizes(mechanism, closure.followed))
     S = inverse.S
     q = mechanism.retract(q, -S @ closure.rows(mechanism, q, t))
     dq = dq - S @ closure.rate(mechanism, q, dq, t)
@@ -305,7 +305,8 @@ def _missed(stepper: Stepper, start: State, end: State, t, dt, known: Known, ddq
     mechanism, closure = stepper.mechanism, stepper.closure
     if S is None:
         J = closure.jacobian(mechanism, end.q, t)
-        S = kkt_inverse(mechanism.mass_matrix(end.q), J, mechanism.local_sizes).S if J.shape[0] else J.T
+        sizes = mechanism.local_sizes, row_sizes(mechanism, closure.followed)
+        S = kkt_inverse(mechanism.mass_matrix(end.q), J, *sizes).S if J.shape[0] else J.T
     r_q, r_dq = _along(J, S, stepper.rule.residual(mechanism, start, end, ddq, dt))
     open_q, open_dq = closure.rows(mechanism, end.q, t), closure.rate(mechanism, *end, t)
     return jnp.concatenate([r_q + applied(S, open_q), r_dq + applied(S, open_dq)])

@@ -231,6 +231,7 @@ class AbstractMechanism(AbstractKinematics):
             self.forces(q, dq, t) + applied,
             self.constraint_bias(q, dq, t),
             self.local_sizes,
+            self.constraint_sizes,
         )
 
     @property

@@ -95,3 +95,19 @@ def test_rows_that_are_redundant_but_for_rounding_fade():
         once, _ = solve_kkt(M, jnp.asarray(J), Q, jnp.zeros(4))
         np.testing.assert_allclose(ddq, once, rtol=0, atol=1e-5)
         assert jnp.max(jnp.abs(lambda_)) < 10
+
+
+@pytest.mark.parametrize("units", [1.0, np.array([1.0, 1e6, 1e-6, 1.0, 1e3])])
+def test_what_is_left_of_a_row_that_vanishes_is_rounding(units):
+    """Of a row that others determine, in a pose in which it is a millionth of what it is elsewhere; in any units."""
+    M, Q, known = jnp.diag(jnp.arange(1.0, 7.0)), jnp.ones(6), jnp.arange(6.0)
+    J = rows(0.5) * SIZES
+    short = 5e-6 * (J[:1] - J[1:2]) + 3e-13 * np.array([1.0, -1.0, 1.0, 1.0, 1.0, -1.0])
+    both, c = np.concatenate([J, short]), np.append(J @ known, short @ known + 1e-12)
+    scaled, c = jnp.asarray((both.T * units).T), jnp.asarray(units * c)
+    once, _ = solve_kkt(M, jnp.asarray(J), Q, J @ known)
+    ddq, _ = solve_kkt(M, scaled, Q, c, None, units)
+    np.testing.assert_allclose(ddq, once, rtol=0, atol=1e-8)
+    P, S, _ = kkt_inverse(M, scaled, None, units)
+    np.testing.assert_allclose(P, kkt_inverse(M, jnp.asarray(J)).P, rtol=0, atol=1e-9)
+    assert jnp.max(jnp.abs(S * units)) < 10

@@ -297,7 +297,8 @@ class Robot(AbstractMechanism):
             tau = jnp.broadcast_to(jnp.asarray(applied, dq.dtype), dq.shape)
             return compiled.forward_dynamics(*self.of, q, dq, tau, None), jnp.zeros(0, q.dtype)
         M, Phi_q, c = self.mass_matrix(q), self.constraint_jacobian(q, t), self.constraint_bias(q, dq, t)
-        return solve_kkt(M, Phi_q, self.forces(q, dq, t) + applied, c, self.local_sizes)
+        Q = self.forces(q, dq, t) + applied
+        return solve_kkt(M, Phi_q, Q, c, self.local_sizes, self.constraint_sizes)
 
     def retract(self, q: Coordinates, v: Velocities) -> Coordinates:
         return coordinates.retract(self.topology, q, v)

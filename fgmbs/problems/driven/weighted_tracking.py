@@ -253,7 +253,7 @@ def _least_displacement(mechanism, motors, t, start, sigma, effort, smoothness) 
 
     def response(q, t):
         M, Phi_q = mechanism.mass_matrix(q), mechanism.constraint_jacobian(q, t)
-        P = kkt_inverse(M, Phi_q, mechanism.local_sizes).P
+        P = kkt_inverse(M, Phi_q, mechanism.local_sizes, mechanism.constraint_sizes).P
         return jnp.linalg.norm(P @ force_directions(mechanism, q, t, motors), axis=0)
 
     typical = jnp.mean(jax.vmap(response)(start.q, t), axis=0)
