@@ -28,8 +28,6 @@ _CORRECTED = 0.01
 """Standard deviations by which θ is not worth another correction."""
 _SIZED = 1.0
 """Standard deviations by which θ is corrected, beyond which the sizes of noise are found again with it."""
-_ROUGH = 0.1
-"""The same beyond which these sizes are found roughly: by a hundredth, which moves θ by less."""
 _GAINED = 5e-3
 """Increase of the logarithm of its likelihood by a correction, after which there is no other then: a tenth of a
 standard deviation."""
@@ -180,22 +178,19 @@ def reach_after(better, reach, xp: Any = np):
     return xp.where(better, xp.minimum(FARTHEST, reach * _FARTHER), reach / _NEARER)
 
 
-def judged(left, reach, gained, sized, rough, xp: Any = np):
-    """(whether sizes of noise are found with θ from here on, whether roughly, whether θ has arrived, whether it gets no
-    nearer).
+def judged(left, reach, gained, sized, xp: Any = np):
+    """(whether sizes of noise are found with θ from here on, whether θ has arrived, whether it gets no nearer).
 
     Args:
         left: How far it is, in standard deviations.
         reach: How far it may be led.
         gained: What the last correction made the logarithm of its likelihood larger by; infinite if it was taken back.
-        sized: Whether sizes of noise were found with it before …
-        rough: … and roughly: θ has not arrived then.
+        sized: Whether sizes of noise were found with it before.
         xp: See `correction`.
     """
     sized = sized | (left > _SIZED)
     enough = sized & (left < xp.minimum(_SIZED, reach)) & (gained < _GAINED)
-    arrived = ((left < _CORRECTED) | enough) & xp.logical_not(rough)
-    return sized, left > _ROUGH, arrived, reach < _CORRECTED
+    return sized, (left < _CORRECTED) | enough, reach < _CORRECTED
 
 
 def leading_problem(

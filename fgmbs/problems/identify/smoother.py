@@ -231,7 +231,7 @@ def corrected(
         if not np.isfinite(left):
             unsettled = TOGETHER
             break
-        sized, rough, arrived, stuck = judged(left, reach, gained, sized, bool(at.search.rough))
+        sized, arrived, stuck = judged(left, reach, gained, sized)
         if arrived:
             break
         if count == CORRECTIONS or stuck:
@@ -239,7 +239,7 @@ def corrected(
             break
         before, since = at, int(at.iterations)
         leaned = leading_problem(problem, target, std, reach, towards)
-        going = resizing(problem, at, rough) if sized else resumed(at)
+        going = resizing(problem, at) if sized else resumed(at)
         for after in to_the_end(leaned, going, enough=ENOUGH):
             tell("allowing for all motions", count, float(before.look.cost))
             at = after

@@ -165,7 +165,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
         likelihood = jnp.where(better, likelihood, climbed.likelihood)
         reach = reach_after(better, now.reach, jnp)
         std, target, towards, left = correction(free, before.x.globals, information, slope, leaning, bend, reach, jnp)
-        sized, rough, arrived, stuck = judged(left, reach, gained, now.sized, before.search.rough, jnp)
+        sized, arrived, stuck = judged(left, reach, gained, now.sized, jnp)
         failed = ~jnp.isfinite(left) | ~(solved | led)
         ends = arrived | failed | (now.count == CORRECTIONS) | stuck
         left = jnp.where(failed, jnp.nan, jnp.where(arrived, 0.0, left))
@@ -179,7 +179,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
         there = eqx.tree_at(lambda at: at.look, there, before.look, is_leaf=_is_none)
         other = leading_problem(problem, target, std, reach, towards, jnp)
         other = eqx.tree_at(_priors, other, _where(again, _priors(held), _priors(other)))
-        going = _where(sized, resizing(problem, before, rough), resumed(before))
+        going = _where(sized, resizing(problem, before), resumed(before))
         after = _rounds(other, _where(again, there, going), jnp.where(ends & ~again, 0, _ENDLESS))
         after = _Climbed(
             after, before.iterations, leaning_of(other.free, free, after, jnp), std, left, less, likelihood

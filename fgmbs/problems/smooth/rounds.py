@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Float, Int
 
 from fgmbs.compiled.ahead import like
 from fgmbs.compiled.program import ONCE, program
@@ -198,10 +198,9 @@ def resumed(at: SmoothingState) -> SmoothingState:
     return eqx.tree_at(where, at, (Status.running, jnp.zeros_like(at.rounds), at.x.globals))
 
 
-def resizing(problem: SmoothingProblem, at: SmoothingState, rough: Bool[ArrayLike, ""]) -> SmoothingState:
-    """The same, whose sizes of noise are found again from what they are, roughly or not."""
-    search = SizeSearch.of(problem.sizes)._replace(logs=at.search.logs, rough=jnp.asarray(rough, bool))
-    return eqx.tree_at(lambda at: at.search, resumed(at), search)
+def resizing(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
+    """The same, whose sizes of noise are found again from what they are."""
+    return eqx.tree_at(lambda at: at.search, resumed(at), SizeSearch.of(problem.sizes)._replace(logs=at.search.logs))
 
 
 @program
