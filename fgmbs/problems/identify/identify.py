@@ -226,21 +226,19 @@ def _predicted(
     solver: Solver,
     tell: Progress,
 ) -> Identification:
-    given, first = problem.free, problem
-
     def programs():
-        return itertools.chain(first_programs(first, ends=False), led_programs(first, horizon, solver))
+        return itertools.chain(first_programs(problem, ends=False), led_programs(problem, horizon, solver))
 
-    try:
-        with compiled_ahead(programs, problem, horizon, solver):
-            problem, at = first_found(problem, tell)
+    with compiled_ahead(programs, problem, horizon, solver):
+        wide, at = first_found(problem, tell)
+        try:
             tell("fitting parts of free runs", 0, np.nan)
-            prediction = led(problem, horizon, at.x)
-        tell("fitting free runs", 0, np.nan)
-        best = predict_best(prediction, solver)
-    except KeyboardInterrupt:
-        raise Interrupted("interrupted", Found.here(problem, at)) from None
-    return identification_of_free_runs(problem, prediction, best, given, recordings, notes)
+            prediction = led(wide, horizon, at.x)
+            tell("fitting free runs", 0, np.nan)
+            best = predict_best(prediction, solver)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted", Found.here(wide, at)) from None
+    return identification_of_free_runs(wide, prediction, best, problem.free, recordings, notes)
 
 
 def identification_of_free_runs(

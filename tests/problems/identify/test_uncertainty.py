@@ -165,6 +165,16 @@ def test_what_there_is_when_it_is_interrupted_is_kept(data, doing):
     assert found.states.q.shape[0] == 201 and found.report()
 
 
+@pytest.mark.parametrize("method", ["smoother", "prediction"])
+def test_before_the_recordings_were_followed_there_is_nothing_to_keep(data, method):
+    def progress(what, *_):
+        assert what == "following"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted(data, SIGMA, method, progress=progress)
+
+
 def test_a_recording_without_a_signal_is_refused(data):
     recording = fgmbs.Recording.of(T, {"u": TORQUE}, source="no angle")
     with pytest.raises(ArgumentError, match="no angle.*enc"):
