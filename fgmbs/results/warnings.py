@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
 _UNLIKELY = 1e-3
 """p-value below which chance is no explanation …"""
-_CONTRADICTED = 1e-2
-"""The same of numbers that were taken as known, all of an estimate together: one or two of a hundred estimates with
-right numbers are warned of, and two of five where a number is three standard deviations off, one at 1e-3."""
 _MISFIT, _CORRELATED = 0.1, 0.05
 """… of a relative error of χ², or of a correlation, that is large enough to matter."""
 _WIDE, _STILL = 0.5, 0.01
@@ -131,7 +128,7 @@ def suspects(dataset: "xr.Dataset") -> np.ndarray:
         return np.zeros(0, int)
     scores = np.abs(dataset["known_change"].values / dataset["known_std"].values)
     order = np.argsort(-scores, kind="stable")
-    return order[scores[order] > special.ndtri(1 - _CONTRADICTED / 2 / scores.size)]
+    return order[scores[order] > special.ndtri(1 - _UNLIKELY / 2 / scores.size)]
 
 
 def _known(dataset: "xr.Dataset") -> Iterator[str]:
