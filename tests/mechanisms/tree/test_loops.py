@@ -85,7 +85,7 @@ def test_free_motion_keeps_loop_and_energy(robots, name):
     gaps = jax.vmap(lambda q: robot.constraints(q, 0.0))(motion.q)
     kinetic, potential = jax.vmap(lambda q, dq: fgmbs.energy(robot, q, dq))(motion.q, motion.dq)
     assert np.max(np.abs(gaps)) < 1e-9
-    assert np.max(kinetic) > 0.5  # it moves, the lightest with 0.83 J
+    assert np.max(kinetic) > (0.8 if name == "four_bar_crank_rocker" else 1)  # it moves
     assert np.ptp(kinetic + potential) < 1e-6 * np.max(kinetic)
 
 
