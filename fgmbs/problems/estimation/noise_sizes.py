@@ -191,13 +191,16 @@ class SizeSearch(NamedTuple):
     slopes: Float[Array, "probes k"]
     """The slopes that were found."""
     rounds: Int[Array, ""]
+    rough: Bool[Array, ""]
+    """Whether to a hundredth is enough, and how sure they are does not matter: all else is on the way, too."""
 
     @classmethod
     def of(cls, free: Free) -> "SizeSearch":
         """The search before its first round."""
         probes, size = 2 * free.size + 1, free.size
         probe = jnp.asarray(-1 if size else probes + _CORRECTIONS, int)
-        return cls(free.value, jnp.zeros(size), jnp.zeros(size), probe, jnp.zeros((probes, size)), jnp.asarray(0, int))
+        nothing, slopes = jnp.zeros(size), jnp.zeros((probes, size))
+        return cls(free.value, nothing, nothing, probe, slopes, jnp.asarray(0, int), jnp.asarray(False))
 
     def ended(self) -> "SizeSearch":
         """The search as if it had found what it begins with."""
@@ -239,9 +242,10 @@ class SizeSearch(NamedTuple):
         arrived = jnp.all(jnp.abs(better - self.logs) < _SETTLED) | (self.rounds >= _MOST_ROUNDS)
 
         here, probes = slope(free, self.logs, told), self.slopes.shape[0]
+        first = jnp.where(self.rough, probes + _CORRECTIONS, 0)
         slopes = self.slopes.at[jnp.where(looking, probes, self.probe)].set(here, mode="drop")
         base = self.logs - self._aside(self.probe)
-        probe = jnp.where(looking, jnp.where(arrived, 0, -1), self.probe + 1)
+        probe = jnp.where(looking, jnp.where(arrived, first, -1), self.probe + 1)
         found = self._replace(logs=base, slopes=slopes)
         corrected = base + found.correction(free, jnp.where(probe > probes, here, slopes[0]))
         probed = jnp.where(probe >= probes, _within(free, corrected), base + self._aside(probe))
@@ -252,6 +256,7 @@ class SizeSearch(NamedTuple):
             probe=probe,
             slopes=slopes,
             rounds=self.rounds + 1,
+            rough=self.rough,
         )
 
     def _aside(self, probe: Int[Array, ""]) -> Float[Array, " k"]:

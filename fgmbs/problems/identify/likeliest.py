@@ -28,6 +28,8 @@ _CORRECTED = 0.01
 """Standard deviations by which θ is not worth another correction."""
 _SIZED = 1.0
 """Standard deviations by which θ is corrected, beyond which the sizes of noise are found again with it."""
+_ROUGH = 0.1
+"""The same beyond which these sizes are found roughly: by a hundredth, which moves θ by less."""
 _GAINED = 5e-3
 """Increase of the logarithm of its likelihood by a correction, after which there is no other then: a tenth of a
 standard deviation."""
@@ -39,6 +41,8 @@ _LED, _LEANT = 0.3, 30.0
 hold it by the square of that less than the data do."""
 _FLATTEST = -0.95
 """Curvature of what the cost lacks, relative to that of the cost, below which it is not believed."""
+_UNTOLD = 1e-6
+"""Information of sizes of noise, relative to the largest, that is as good as none."""
 _PARALLEL = 1e-6
 """Cosine of the angle between a step and what is not known of its curvature, below which this is not told by it."""
 
@@ -101,13 +105,33 @@ def traded(free: Free, theta, information, bend, xp: Any = np):
         free: The numbers that are looked for.
         theta: θ, as it was found.
         information: Of it there.
-        bend: See `correction`.
-        xp: See there.
+        bend: See `exchanged`.
+        xp: See `correction`.
     """
     theta, lower, upper = (xp.asarray(of) for of in (theta, free.lower, free.upper))
     ways, bends, _ = _ways_and_bends((theta <= lower) | (theta >= upper), information, bend, xp)
     back = xp.linalg.inv(ways)
     return back.T @ (xp.clip(bends, _FLATTEST, 0.0)[:, None] * back)
+
+
+def exchanged(bends, held, slopes, information, xp: Any = np):
+    """−H_θs H_ss⁻¹ H_sθ, by the second derivatives H of minus the logarithm of the likelihood of θ and sizes of noise:
+    what that of θ is bent by when the sizes follow it.
+
+    Args:
+        bends: H_ss, differenced while θ followed the sizes: less than that.
+        held: Which of them are as small or as large as they may be.
+        slopes: H_θs.
+        information: Of θ when they were found, with the priors that led it then.
+        xp: See `correction`.
+    """
+    held = xp.asarray(held)
+    slopes = xp.where(held, 0.0, xp.asarray(slopes))
+    bends = xp.asarray(bends) + slopes.T @ covariance_of(xp.asarray(information), xp) @ slopes
+    bends = xp.where(held[:, None] | held, xp.eye(held.size), bends)
+    told, ways = xp.linalg.eigh(bends)
+    ways = slopes @ ways
+    return -(ways / xp.maximum(told, _UNTOLD * xp.max(xp.abs(told), initial=1.0))) @ ways.T
 
 
 def _least(ways, pull, lower, upper, xp: Any):
@@ -178,19 +202,22 @@ def reach_after(better, reach, xp: Any = np):
     return xp.where(better, xp.minimum(FARTHEST, reach * _FARTHER), reach / _NEARER)
 
 
-def judged(left, reach, gained, sized, xp: Any = np):
-    """(whether sizes of noise are found with θ from here on, whether θ has arrived, whether it gets no nearer).
+def judged(left, reach, gained, sized, rough, xp: Any = np):
+    """(whether sizes of noise are found with θ from here on, whether roughly, whether θ has arrived, whether it gets no
+    nearer).
 
     Args:
         left: How far it is, in standard deviations.
         reach: How far it may be led.
         gained: What the last correction made the logarithm of its likelihood larger by; infinite if it was taken back.
-        sized: Whether sizes of noise were found with it before.
+        sized: Whether sizes of noise were found with it before …
+        rough: … and roughly: θ has not arrived then.
         xp: See `correction`.
     """
     sized = sized | (left > _SIZED)
     enough = sized & (left < xp.minimum(_SIZED, reach)) & (gained < _GAINED)
-    return sized, (left < _CORRECTED) | enough, reach < _CORRECTED
+    arrived = ((left < _CORRECTED) | enough) & xp.logical_not(rough)
+    return sized, left > _ROUGH, arrived, reach < _CORRECTED
 
 
 def leading_problem(
@@ -226,6 +253,11 @@ def leaning_of(leaned: Free, own: Free, at: SmoothingState, xp: Any = np) -> Any
     """The slope that priors that lean have more than one's own at θ."""
     slope = lambda free: (xp.asarray(at.x.globals) - xp.asarray(free.value)) / xp.asarray(free.sigma) ** 2
     return slope(leaned) - slope(own)
+
+
+def led_by(leaned: Free, own: Free, xp: Any = np) -> Any:
+    """The information that priors that lead have more than one's own."""
+    return 1 / xp.asarray(leaned.sigma) ** 2 - 1 / xp.asarray(own.sigma) ** 2
 
 
 def still_moved(left: float) -> str:

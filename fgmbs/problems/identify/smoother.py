@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.compiled.program import ONCE, program
@@ -22,11 +22,13 @@ from fgmbs.problems.identify.likeliest import (
     WORSE,
     bent,
     correction,
+    exchanged,
     held_problem,
     judged,
     leading_problem,
     leaning_of,
     leaning_problem,
+    led_by,
     likelihood_of,
     reach_after,
     still_moved,
@@ -37,6 +39,7 @@ from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import looked, lowered_rounds, resizing, resumed, seen_by, surveyed, volume_slope
+from fgmbs.problems.smooth.slopes import size_slopes
 from fgmbs.status import Status
 
 ENOUGH = 1e-6
@@ -183,11 +186,11 @@ def _from_given(problem: SmoothingProblem, first: SmoothingState, given: Array, 
     held = held_problem(problem, given)
     for at in to_the_end(held, begun_at(held, with_globals(first, given)), enough=ENOUGH):
         tell("solving with the given parameters", int(at.rounds), float(at.look.cost))
-    return corrected(problem, at, tell, leaning_of(held.free, problem.free, at))
+    return corrected(problem, at, tell, held)
 
 
 def corrected(
-    problem: SmoothingProblem, at: SmoothingState, tell: Progress, leaning: Float[np.ndarray, " p"] | None = None
+    problem: SmoothingProblem, at: SmoothingState, tell: Progress, leaned: SmoothingProblem | None = None
 ) -> Found:
     """From the parameters that are most likely together with the motion to those that are most likely by themselves.
 
@@ -197,14 +200,15 @@ def corrected(
 
     Args:
         problem: The problem.
-        at: Its solution, or that with priors that lean.
+        at: Its solution, or …
         tell: See `identify`.
-        leaning: The slope by which these do.
+        leaned: … that of this, with other priors.
     """
     p = problem.free.size
     if p == 0 or at.status != Status.converged:
         return Found.here(problem, at)
-    leaning, bend = np.zeros(p) if leaning is None else leaning, np.zeros((p, p))
+    leaned = leaned or problem
+    leaning, led, bend = leaning_of(leaned.free, problem.free, at), led_by(leaned.free, problem.free), np.zeros((p, p))
     unsettled, since, reach, sized, kept = "", int(at.iterations), FARTHEST, False, None
     rise = highest = gained = 0.0
     for count in range(CORRECTIONS + 1):
@@ -220,9 +224,9 @@ def corrected(
                 better = rise + gained >= highest - WORSE
         if better:
             rise, seen = rise + gained, here
-            highest, kept = max(highest, rise), (at, seen, slope, leaning)
+            highest, kept = max(highest, rise), (at, seen, slope, leaning, led)
         else:
-            gained, (at, seen, slope, leaning) = np.inf, kept
+            gained, (at, seen, slope, leaning, led) = np.inf, kept
         reach = reach_after(better, reach)
         std, target, towards, left = correction(
             problem.free, at.x.globals, seen.information, slope, leaning, bend, reach
@@ -231,7 +235,7 @@ def corrected(
         if not np.isfinite(left):
             unsettled = TOGETHER
             break
-        sized, arrived, stuck = judged(left, reach, gained, sized)
+        sized, rough, arrived, stuck = judged(left, reach, gained, sized, bool(at.search.rough))
         if arrived:
             break
         if count == CORRECTIONS or stuck:
@@ -239,13 +243,17 @@ def corrected(
             break
         before, since = at, int(at.iterations)
         leaned = leading_problem(problem, target, std, reach, towards)
-        going = resizing(problem, at) if sized else resumed(at)
+        going = resizing(problem, at, rough) if sized else resumed(at)
         for after in to_the_end(leaned, going, enough=ENOUGH):
             tell("allowing for all motions", count, float(before.look.cost))
             at = after
-        leaning = leaning_of(leaned.free, problem.free, at)
+        leaning, led = leaning_of(leaned.free, problem.free, at), led_by(leaned.free, problem.free)
     leaned = leaning_problem(problem, at.x.globals, std, leaning) if np.any(leaning) else problem
-    less = traded(problem.free, at.x.globals, seen.information, bend if sized else np.zeros((p, p)))
+    less = np.zeros((p, p))
+    if sized and problem.sizes.size:
+        slopes = size_slopes(held_problem(problem, at.x.globals), at, enough=ENOUGH)
+        less = exchanged(*_size_information(problem, at.search), slopes, seen.information + np.diag(led))
+        less = traded(problem.free, at.x.globals, seen.information, less)
     return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), less, unsettled)
 
 
@@ -286,6 +294,11 @@ def degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.ndar
 @program(**ONCE)
 def _size_covariance(search: SizeSearch) -> Float[Array, "k k"]:
     return search.covariance()
+
+
+@program(**ONCE)
+def _size_information(problem: SmoothingProblem, search: SizeSearch) -> tuple[Float[Array, "k k"], Bool[Array, " k"]]:
+    return search.information(), search.held(problem.sizes)
 
 
 def with_wide_priors(problem: SmoothingProblem, seen: Survey, xp: Any = np) -> SmoothingProblem:

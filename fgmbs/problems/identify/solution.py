@@ -20,11 +20,13 @@ from fgmbs.problems.identify.likeliest import (
     WORSE,
     bent,
     correction,
+    exchanged,
     held_problem,
     judged,
     leading_problem,
     leaning_of,
     leaning_problem,
+    led_by,
     likelihood_of,
     reach_after,
     still_moved,
@@ -43,6 +45,7 @@ from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, mod
 from fgmbs.problems.smooth.iteration import LOOSER
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import improved, resized, resizing, resumed, surveyed
+from fgmbs.problems.smooth.slopes import sloped
 from fgmbs.problems.solving import solve
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
@@ -96,9 +99,11 @@ class _Climbed(NamedTuple):
     """The slope by which priors lean at θ."""
     std: Float[Array, " p"]
     left: Scalar
-    """See `Identified` …"""
-    traded: Float[Array, "p p"]
-    """… and there."""
+    """See `Identified`."""
+    led: Float[Array, " p"]
+    """Information of the priors that led θ there."""
+    sized: Bool[Array, ""]
+    """Whether sizes of noise were found with it."""
     likelihood: Scalar
     """Its logarithm, of what was kept."""
 
@@ -113,7 +118,7 @@ class _Correcting(NamedTuple):
     bend: Float[Array, "p p"]
     reach: Scalar
     kept: Any
-    """(at, slope, information, leaning) that a correction which makes θ less likely is taken back to."""
+    """(at, slope, information, leaning, led) that a correction which makes θ less likely is taken back to."""
     rise: Scalar
     """How much likelier that is than where it began …"""
     highest: Scalar
@@ -134,14 +139,14 @@ def _solve(problem: IdentificationProblem) -> Identified:
     p, least = free.size, jnp.asarray(-jnp.inf)
     held = held_problem(problem, given)
     zero, square = jnp.zeros(p), jnp.zeros((p, p))
-    nothing = _Climbed(at, at.iterations, zero, zero, jnp.asarray(jnp.nan), square, least)
+    nothing = _Climbed(at, at.iterations, zero, zero, jnp.asarray(jnp.nan), zero, jnp.asarray(False), least)
     begin = _Correcting(
         count=jnp.asarray(0),
         again=jnp.asarray(False),
         climbed=nothing,
         bend=square,
         reach=jnp.asarray(FARTHEST),
-        kept=(at, zero, square, zero),
+        kept=(at, zero, square, zero, zero),
         rise=jnp.asarray(0.0),
         highest=jnp.asarray(0.0),
         sized=jnp.asarray(False),
@@ -152,38 +157,35 @@ def _solve(problem: IdentificationProblem) -> Identified:
     def correct(now: _Correcting) -> _Correcting:
         climbed = now.climbed
         at, slope, likelihood, information = _seen(problem, climbed.at, climbed.since)
-        was, slope_was, information_was, leaning_was = now.kept
+        was, slope_was, information_was, leaning_was, _ = now.kept
         solved, led = climbed.at.status == Status.converged, now.count > 0
         changed = at.x.globals - was.x.globals, slope - slope_was, climbed.leaning - leaning_was
         bend = jnp.where(solved & led, bent(free, now.bend, at.x.globals, information_was, *changed, jnp), now.bend)
         gained = jnp.where(led, _gained(problem, (was, climbed.likelihood), (at, likelihood)), 0.0)
         better = solved & (~led | (now.rise + gained >= now.highest - WORSE))
-        kept = _where(better, (at, slope, information, climbed.leaning), now.kept)
-        before, slope, information, leaning = kept
+        kept = _where(better, (at, slope, information, climbed.leaning, climbed.led), now.kept)
+        before, slope, information, leaning, tight = kept
         rise = jnp.where(better, now.rise + gained, now.rise)
         gained = jnp.where(better, gained, jnp.inf)
         likelihood = jnp.where(better, likelihood, climbed.likelihood)
         reach = reach_after(better, now.reach, jnp)
         std, target, towards, left = correction(free, before.x.globals, information, slope, leaning, bend, reach, jnp)
-        sized, arrived, stuck = judged(left, reach, gained, now.sized, jnp)
+        sized, rough, arrived, stuck = judged(left, reach, gained, now.sized, before.search.rough, jnp)
         failed = ~jnp.isfinite(left) | ~(solved | led)
         ends = arrived | failed | (now.count == CORRECTIONS) | stuck
         left = jnp.where(failed, jnp.nan, jnp.where(arrived, 0.0, left))
-        less = traded(free, before.x.globals, information, jnp.where(sized, bend, 0.0), jnp)
-        here = _Climbed(
-            before, before.iterations, leaning, std, left, less, jnp.where(failed & ~led, least, likelihood)
-        )
+        own = jnp.where(failed & ~led, least, likelihood)
+        here = _Climbed(before, before.iterations, leaning, std, left, tight, sized, own)
 
         again = ends & ~arrived & ~now.again
         there = begun_at(held, with_globals(first, given))
         there = eqx.tree_at(lambda at: at.look, there, before.look, is_leaf=_is_none)
         other = leading_problem(problem, target, std, reach, towards, jnp)
         other = eqx.tree_at(_priors, other, _where(again, _priors(held), _priors(other)))
-        going = _where(sized, resizing(problem, before), resumed(before))
+        going = _where(sized, resizing(problem, before, rough), resumed(before))
         after = _rounds(other, _where(again, there, going), jnp.where(ends & ~again, 0, _ENDLESS))
-        after = _Climbed(
-            after, before.iterations, leaning_of(other.free, free, after, jnp), std, left, less, likelihood
-        )
+        leaning, tight = leaning_of(other.free, free, after, jnp), led_by(other.free, free, jnp)
+        after = _Climbed(after, before.iterations, leaning, std, left, tight, sized, likelihood)
         fresh = after._replace(since=after.at.iterations, likelihood=least)
         return _Correcting(
             count=jnp.where(again, 0, now.count + 1),
@@ -207,7 +209,13 @@ def _solve(problem: IdentificationProblem) -> Identified:
     at, _, _, information = _seen(problem, end.at, end.since)
     leaned = leaning_problem(problem, at.x.globals, end.std, end.leaning, jnp)
     leaned = _where(jnp.any(end.leaning != 0), _priors(leaned), _priors(problem))
-    return Identified(at.x.globals, information, free.sigma, leaned, end.left, end.traded, at)
+    less = square
+    if problem.sizes.size:
+        slopes = _size_slopes(held_problem(problem, at.x.globals), at)
+        sizes = at.search.information(), at.search.held(problem.sizes)
+        less = exchanged(*sizes, slopes, information + jnp.diag(end.led), jnp)
+        less = jnp.where(end.sized, traded(free, at.x.globals, information, less, jnp), 0.0)
+    return Identified(at.x.globals, information, free.sigma, leaned, end.left, less, at)
 
 
 @_solve.def_jvp
@@ -286,6 +294,20 @@ def _seen(
     ends = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
     volumes = jax.lax.map(lambda x: volume_of_motions(graph.look(x).system), ends)
     return at, (volumes[0::2] - volumes[1::2]) / (2 * h), likelihood_of(seen, jnp), seen.information
+
+
+def _size_slopes(problem: SmoothingProblem, at: SmoothingState) -> Float[Array, "p k"]:
+    """See `fgmbs.problems.smooth.slopes`."""
+    model, data = model_and_data(problem, at)
+    graph = model.graph(at.x, data)
+    ends, h = ways(graph, at.x, graph.look(at.x).system)
+
+    def slopes(x):
+        seen = survey(graph, at.x, graph.look(x))
+        return sloped(problem, at, x, seen)
+
+    slopes = jax.lax.map(slopes, jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends))
+    return (slopes[0::2] - slopes[1::2]) / (2 * h[:, None])
 
 
 def _gained(problem: SmoothingProblem, *ends: tuple[SmoothingState, Scalar]) -> Scalar:

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from fgmbs.compiled.ahead import like
 from fgmbs.compiled.program import ONCE, program
@@ -160,7 +160,7 @@ def volume_slope(
         enough: As of `improved`.
     """
     at = seen_by(problem, at, since, enough=enough)
-    ends, h = _ways(problem, at)
+    ends, h = moved_along(problem, at)
     volumes = np.array([_volume(looked(problem, at, x, enough=enough)) for x in ends])
     return at, (volumes[0::2] - volumes[1::2]) / (2 * np.asarray(h))
 
@@ -182,7 +182,8 @@ def seen_by(problem: SmoothingProblem, at: SmoothingState, since: int, *, enough
 
 
 @program(**ONCE)
-def _ways(problem: SmoothingProblem, at: SmoothingState) -> tuple[list[Unknowns], Float[Array, " p"]]:
+def moved_along(problem: SmoothingProblem, at: SmoothingState) -> tuple[list[Unknowns], Float[Array, " p"]]:
+    """See `ways`."""
     model, data = model_and_data(problem, at)
     return ways(model.graph(at.x, data), at.x, at.look.system)
 
@@ -198,9 +199,10 @@ def resumed(at: SmoothingState) -> SmoothingState:
     return eqx.tree_at(where, at, (Status.running, jnp.zeros_like(at.rounds), at.x.globals))
 
 
-def resizing(problem: SmoothingProblem, at: SmoothingState) -> SmoothingState:
-    """The same, whose sizes of noise are found again from what they are."""
-    return eqx.tree_at(lambda at: at.search, resumed(at), SizeSearch.of(problem.sizes)._replace(logs=at.search.logs))
+def resizing(problem: SmoothingProblem, at: SmoothingState, rough: Bool[ArrayLike, ""]) -> SmoothingState:
+    """The same, whose sizes of noise are found again from what they are, roughly or not."""
+    search = SizeSearch.of(problem.sizes)._replace(logs=at.search.logs, rough=jnp.asarray(rough, bool))
+    return eqx.tree_at(lambda at: at.search, resumed(at), search)
 
 
 @program
@@ -316,7 +318,7 @@ def lowered_rounds(
     after = _improved.like(problem, first, first.x, most, enough=enough)
     yield surveyed.ahead(problem, after)
     if volume:
-        yield _ways.ahead(problem, after)
+        yield moved_along.ahead(problem, after)
         yield _volume.ahead(after.look)
     if ends:
         yield concluded.ahead(problem, after, surveyed.like(problem, after))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from fgmbs.problems.identify.likeliest import bent, correction, traded
+from fgmbs.problems.identify.likeliest import bent, correction, exchanged, traded
 from fgmbs.unknowns import Unknown, freed
 
 P, ARRIVED = 4, 1e-6
@@ -91,3 +91,21 @@ def test_what_sizes_of_noise_take_is_a_direction_in_which_less_is_known():
     assert np.sqrt(np.diag(np.linalg.inv(less))) == pytest.approx(np.sqrt(np.diag(right)), rel=1e-6)
     more = information + traded(free, std, information, -bend)
     assert more == pytest.approx(information, rel=1e-9, abs=1e-9 * np.max(information))
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_what_sizes_of_noise_take_is_what_is_left_when_they_follow(xp):
+    """Of a quadratic function of both; one of the sizes is as small as it may be."""
+    rng = np.random.default_rng(3)
+    scale = np.array([1e-3, 1.0, 50.0, 2.0, 1.0, 3.0, 1.0])
+    root = rng.normal(size=(P + 3, P + 3)) * scale
+    H = root.T @ root
+    information, slopes, bends = H[:P, :P], H[:P, P:], H[P:, P:]
+    led = np.diag(information) * np.array([0.3, 1.0, 0.0, 2.0])
+    held = np.array([False, False, True])
+    seen = bends - slopes.T @ np.linalg.inv(information + np.diag(led)) @ slopes
+    taken = np.asarray(exchanged(seen, held, slopes, information + np.diag(led), xp))
+    free = free_of(np.full(P, -np.inf), np.full(P, np.inf))
+    less = information + np.asarray(traded(free, np.zeros(P), information, taken, xp))
+    std = np.sqrt(np.diag(np.linalg.inv(H[:-1, :-1]))[:P])
+    assert np.sqrt(np.diag(np.linalg.inv(less))) == pytest.approx(std, rel=1e-6)
