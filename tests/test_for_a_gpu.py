@@ -43,7 +43,8 @@ def on_gpu(monkeypatch):
     jax.clear_caches()
 
 
-def ran_on_gpu(program: str) -> bool:
+def is_for_a_gpu(program: str) -> bool:
+    """Whether nothing in it is for a CPU only."""
     return "xla_cpu" not in program and all(name.startswith("cu") for name in libraries(program))
 
 
@@ -57,13 +58,13 @@ def test_estimation_and_identification(fourbar, on_gpu):
     ]
     on_gpu()
     for problem in problems:
-        assert ran_on_gpu(lowered(fgmbs.solve, problem))
+        assert is_for_a_gpu(lowered(fgmbs.solve, problem))
 
 
 def test_simulation(fourbar, on_gpu):
     on_gpu()
     for batch in (False, True):
-        assert ran_on_gpu(lowered(lambda mech, batch=batch: fgmbs.simulate(mech, 0.05, 1e-3, batch=batch).q, fourbar))
+        assert is_for_a_gpu(lowered(lambda mech, batch=batch: fgmbs.simulate(mech, 0.05, 1e-3, batch=batch).q, fourbar))
 
 
 def test_robots(data_dir, on_gpu):
@@ -71,7 +72,7 @@ def test_robots(data_dir, on_gpu):
     q = jnp.broadcast_to(robot.home, (8, *robot.home.shape))
     on_gpu()
     for function in (fgmbs.tree.inverse_dynamics, fgmbs.tree.inverse_dynamics_jacobians):
-        assert ran_on_gpu(lowered(lambda r, q, f=function: jax.vmap(lambda q: f(r, q, q, q))(q), robot, q))
+        assert is_for_a_gpu(lowered(lambda r, q, f=function: jax.vmap(lambda q: f(r, q, q, q))(q), robot, q))
 
 
 def test_a_program_for_this_machine_is_told_from_that(fourbar):

@@ -119,7 +119,7 @@ def exchanged(bends, held, slopes, information, xp: Any = np):
     what that of θ is bent by when the sizes follow it.
 
     Args:
-        bends: H_ss, differenced while θ followed the sizes: less than that.
+        bends: H_ss, differenced while θ followed the sizes: less than that, and 0 of sizes that were found roughly.
         held: Which of them are as small or as large as they may be.
         slopes: H_θs.
         information: Of θ when they were found, with the priors that led it then.

@@ -207,7 +207,7 @@ def corrected(
     p = problem.free.size
     if p == 0 or at.status != Status.converged:
         return Found.here(problem, at)
-    leaned = leaned or problem
+    leaned = problem if leaned is None else leaned
     leaning, led, bend = leaning_of(leaned.free, problem.free, at), led_by(leaned.free, problem.free), np.zeros((p, p))
     unsettled, since, reach, sized, kept = "", int(at.iterations), FARTHEST, False, None
     rise = highest = gained = 0.0

@@ -146,11 +146,11 @@ def known_beside_power(fit, y):
     """Standard deviations of (viscous, inertia) by the curvature of the exact likelihood of them and of the power of
     the torque, which is found or known."""
     best = np.array([fit.parameters["viscous"], fit.parameters["inertia"], np.log(float(fit.inputs[0].power))])
-    steps = 0.1 * np.diag([fit.std["viscous"], fit.std["inertia"], 0.3])
+    h = 0.1 * np.array([fit.std["viscous"], fit.std["inertia"], 0.3])
     cost = lambda x: minus_log_likelihood(x[0], 0.02, y, x[1], np.exp(x[2]))
     signs = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
-    H = [[sum(a * b * cost(best + a * s + b * t) for a, b in signs) / 4 for s in steps] for t in steps]
-    H = np.array(H) / np.outer(steps.max(axis=1), steps.max(axis=1))
+    H = [[sum(a * b * cost(best + a * s + b * t) for a, b in signs) for s in np.diag(h)] for t in np.diag(h)]
+    H = np.array(H) / (4 * np.outer(h, h))
     return [np.sqrt(np.diag(np.linalg.inv(part))[:2]) for part in (H, H[:2, :2])]
 
 
