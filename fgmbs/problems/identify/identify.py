@@ -213,7 +213,7 @@ def identification(found: Found, given: Free, recordings: Sequence[Recording], n
         problem=problem,
         solved=(found.leaned, at),
         degrees_of_freedom=found.degrees_of_freedom,
-        traded=found.traded,
+        bend=found.bend,
         unsettled=found.unsettled,
     )
 
@@ -287,7 +287,7 @@ def identification_of_free_runs(
         problem=problem,
         solved=(prediction, Unknowns(best.starts, theta)),
         degrees_of_freedom=np.full(theta.shape, np.inf),
-        traded=np.zeros(best.information.shape),
+        bend=np.zeros(best.information.shape),
     )
 
 

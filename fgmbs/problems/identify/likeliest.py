@@ -1,6 +1,6 @@
 """Steps to the parameters that are most likely by themselves, over all motions."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from fgmbs.problems.estimation.posterior import Survey
 from fgmbs.problems.identify.identifiability import covariance_of
 from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
+from fgmbs.problems.smooth.rounds import resumed
 from fgmbs.unknowns import Free
 
 CORRECTIONS = 30
@@ -41,6 +42,12 @@ _LED, _LEANT = 0.3, 30.0
 hold it by the square of that less than the data do."""
 _FLATTEST = -0.95
 """Curvature of what the cost lacks, relative to that of the cost, below which it is not believed."""
+_BY_PRIORS = 0.9
+"""Share of the information of a way of θ that is of priors, beyond which it is not looked how the data bend it."""
+_PROBED = 0.3
+"""Standard deviations of θ by which it is moved to difference the slopes of its likelihood."""
+_ASIDE = 0.05
+"""Change of the logarithm of a size by which they are."""
 _UNTOLD = 1e-6
 """Information of sizes of noise, relative to the largest, that is as good as none."""
 _PARALLEL = 1e-6
@@ -97,41 +104,64 @@ def correction(free: Free, theta, information, slope, leaning, bend, reach, xp: 
     return std, target, xp.where(bound, lacking, leaning - xp.asarray(information) @ step), left
 
 
-def traded(free: Free, theta, information, bend, xp: Any = np):
-    """What the likelihood of θ bends less than its information says, where sizes of noise change with it: they and θ
-    may explain the same, as large masses do what small ones do under forces that are as much smaller.
+class Probes(NamedTuple):
+    """To both sides of an estimate, to difference the slopes of the likelihood by θ and by sizes of noise."""
 
-    Args:
-        free: The numbers that are looked for.
-        theta: θ, as it was found.
-        information: Of it there.
-        bend: See `exchanged`.
-        xp: See `correction`.
-    """
-    theta, lower, upper = (xp.asarray(of) for of in (theta, free.lower, free.upper))
-    ways, bends, _ = _ways_and_bends((theta <= lower) | (theta >= upper), information, bend, xp)
-    back = xp.linalg.inv(ways)
-    return back.T @ (xp.clip(bends, _FLATTEST, 0.0)[:, None] * back)
+    ways: Array | np.ndarray
+    """Columns along which θ moves by one standard deviation, independently of one another."""
+    kept: Array | np.ndarray
+    """Which of these, and of the sizes, are looked at: not what is at a bound, nor what the data do not tell."""
+    moves: Array | np.ndarray
+    """By how much (θ, logarithms of sizes) are moved, one row after another; not at all along what is not looked at."""
 
+    @classmethod
+    def of(cls, free: Free, theta, information, held, xp: Any = np) -> "Probes":
+        """Those about θ.
 
-def exchanged(bends, held, slopes, information, xp: Any = np):
-    """−H_θs H_ss⁻¹ H_sθ, by the second derivatives H of minus the logarithm of the likelihood of θ and sizes of noise:
-    what that of θ is bent by when the sizes follow it.
+        Args:
+            free: The numbers that are looked for.
+            theta: θ, as it was found.
+            information: Of it there.
+            held: Which sizes of noise are at a bound.
+            xp: See `correction`.
+        """
+        theta, lower, upper = (xp.asarray(of) for of in (theta, free.lower, free.upper))
+        at_bound, held = (theta <= lower) | (theta >= upper), xp.asarray(held)
+        ways, _, std = _ways_and_bends(at_bound, information, xp.zeros((free.size, free.size)), xp)
+        by_priors = xp.sum((ways / xp.asarray(free.sigma)[:, None]) ** 2, axis=0)
+        stays = xp.sum(xp.where(at_bound, 1.0, 0.0)[:, None] * (ways / std[:, None]) ** 2, axis=0)
+        told = (by_priors < _BY_PRIORS) & (stays < np.finfo(float).eps)
+        moves = xp.where(told[:, None] & ~at_bound, _PROBED * ways.T, 0.0)
+        aside, beside = xp.where(held[:, None], 0.0, _ASIDE * xp.eye(held.size)), xp.zeros((free.size, held.size))
+        moves = xp.concatenate([xp.concatenate([moves, beside], 1), xp.concatenate([beside.T, aside], 1)])
+        return cls(ways, xp.concatenate([told, ~held]), moves)
 
-    Args:
-        bends: H_ss, differenced while θ followed the sizes: less than that, and 0 of sizes that were found roughly.
-        held: Which of them are as small or as large as they may be.
-        slopes: H_θs.
-        information: Of θ when they were found, with the priors that led it then.
-        xp: See `correction`.
-    """
-    held = xp.asarray(held)
-    slopes = xp.where(held, 0.0, xp.asarray(slopes))
-    bends = xp.asarray(bends) + slopes.T @ covariance_of(xp.asarray(information), xp) @ slopes
-    bends = xp.where(held[:, None] | held, xp.eye(held.size), bends)
-    told, ways = xp.linalg.eigh(bends)
-    ways = slopes @ ways
-    return -(ways / xp.maximum(told, _UNTOLD * xp.max(xp.abs(told), initial=1.0))) @ ways.T
+    def bend(self, moved, changed, xp: Any = np):
+        """How much more than by its information the likelihood of θ is bent, sizes of noise following it, as far as
+        that is believed. It may be less, as large masses do what small ones do under forces that are as much smaller.
+
+        Args:
+            moved: How (θ, logarithms of sizes) differ between both sides, row by row …
+            changed: … and how the slopes by them do.
+            xp: See `correction`.
+
+        Returns:
+            NaN where a slope is not finite.
+        """
+        p, kept = len(self.ways), self.kept[:, None] & self.kept
+        back, own = xp.linalg.inv(self.ways), xp.eye(self.kept.size)
+        moved = xp.concatenate([moved[:, :p] @ back.T, moved[:, p:]], 1)
+        changed = xp.concatenate([changed[:, :p] @ self.ways, changed[:, p:]], 1)
+        moved, changed = xp.where(kept, moved, own), xp.where(kept, changed, own)
+        known = xp.all(xp.isfinite(moved) & xp.isfinite(changed))
+        J = (xp.linalg.pinv(xp.where(known, moved, own)) @ xp.where(known, changed, own)).T
+        # Weights that change with θ are not in the slopes, which need not be those of one function: only their zeros
+        # count.
+        if len(J) > p:
+            J = J[:p, :p] - J[:p, p:] @ xp.linalg.pinv(J[p:, p:], _UNTOLD) @ J[p:, :p]
+        bends, turned = xp.linalg.eigh((J + J.T) / 2 - xp.eye(p))
+        back = turned.T @ back
+        return xp.where(known, back.T @ (xp.maximum(bends, _FLATTEST)[:, None] * back), np.nan)
 
 
 def _least(ways, pull, lower, upper, xp: Any):
@@ -255,9 +285,24 @@ def leaning_of(leaned: Free, own: Free, at: SmoothingState, xp: Any = np) -> Any
     return slope(leaned) - slope(own)
 
 
-def led_by(leaned: Free, own: Free, xp: Any = np) -> Any:
-    """The information that priors that lead have more than one's own."""
-    return 1 / xp.asarray(leaned.sigma) ** 2 - 1 / xp.asarray(own.sigma) ** 2
+def beside(
+    problem: SmoothingProblem, at: SmoothingState, std: Any, leaning: Any, move: Any, xp: Any = np
+) -> tuple[SmoothingProblem, SmoothingState]:
+    """(the problem with priors that lead θ a little beside an estimate, that with sizes of noise a little beside).
+
+    Args:
+        problem: The problem.
+        at: The estimate.
+        std: Standard deviations of θ …
+        leaning: … and the slope by which its priors lean there.
+        move: By how much (θ, logarithms of sizes) are moved.
+        xp: See `correction`.
+    """
+    free = problem.free
+    theta = xp.asarray(at.x.globals) + move[: free.size]
+    target = xp.clip(theta, xp.asarray(free.lower), xp.asarray(free.upper))
+    going = eqx.tree_at(lambda at: at.search.logs, resumed(at), at.search.logs + move[free.size :])
+    return leading_problem(problem, target, std, 1.0, leaning, xp), going
 
 
 def still_moved(left: float) -> str:

@@ -111,8 +111,9 @@ class Identification:
     degrees_of_freedom: Float[np.ndarray, " p"] = dataclasses.field(repr=False)
     """Of each of θ: those of Student's distribution that its intervals are of; infinite unless sizes of noise were
     found, of which its variance depends (Satterthwaite)."""
-    traded: Float[np.ndarray, "p p"] = dataclasses.field(repr=False)
-    """Added to `information`: negative where sizes of noise that were found with θ may explain the same."""
+    bend: Float[np.ndarray, "p p"] = dataclasses.field(repr=False)
+    """Added to `information` where θ was led far: negative where sizes of noise that were found with it may explain the
+    same; NaN where how its likelihood is bent was not found."""
     unsettled: str = ""
     """Why the parameters are not the most likely ones by themselves, of "smoother"; empty if they are."""
     left_out: tuple[int, ...] = ()
@@ -168,7 +169,11 @@ class Identification:
         limit of what a body can be the combination that would go beyond it. Combinations that the data leave open are
         known as well as by the priors, which are as good as none where none was given. NaN where the solve ended at
         what is not finite, as `status` says."""
-        return self._covariance_by(self.information + self.traded)
+        return self._covariance_by(self._bent)
+
+    @property
+    def _bent(self) -> Float[np.ndarray, "p p"]:
+        return self.information + np.where(np.all(np.isfinite(self.bend)), self.bend, 0.0)
 
     def _covariance_by(self, information: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
         if not np.all(np.isfinite(information)):
@@ -275,7 +280,7 @@ class Identification:
     @property
     def deviation_unbounded(self) -> Float[np.ndarray, " p"]:
         """Standard deviations of θ as if no bound or limit was reached."""
-        return np.sqrt(np.maximum(np.diag(covariance_of(self.information + self.traded)), 0.0))
+        return np.sqrt(np.maximum(np.diag(covariance_of(self._bent)), 0.0))
 
     def profile(self, name: str, values: Sequence[float] | None = None) -> Profile:
         """The profile likelihood of a parameter: all others and the motion are found anew with each of its values.
@@ -334,6 +339,8 @@ class Identification:
                 f"intervals are too narrow by a factor of {self.scale:.2g}, as all residuals tell; "
                 "intervals(scaled=True) allow for it"
             )
+        if not np.all(np.isfinite(self.bend)):
+            found.append("standard deviations may be too small: how the likelihood is bent was not found")
         if (wider := self._wider) > _TRADED:
             found.append(
                 "parameters and sizes of noise are hardly told from one another: standard deviations are up to "

@@ -20,19 +20,18 @@ from fgmbs.problems.identify.likeliest import (
     FARTHEST,
     TOGETHER,
     WORSE,
+    Probes,
     bent,
+    beside,
     correction,
-    exchanged,
     held_problem,
     judged,
     leading_problem,
     leaning_of,
     leaning_problem,
-    led_by,
     likelihood_of,
     reach_after,
     still_moved,
-    traded,
     with_globals,
 )
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
@@ -41,6 +40,7 @@ from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import looked, lowered_rounds, resizing, resumed, seen_by, surveyed, volume_slope
 from fgmbs.problems.smooth.slopes import size_slopes
 from fgmbs.status import Status
+from fgmbs.unknowns import Free
 
 ENOUGH = 1e-6
 """Decrease of the cost that ends a round: √2 thousandths of a standard deviation."""
@@ -72,8 +72,9 @@ class Found(eqx.Module):
     """With priors that lean: the one of which the cost is least where it ended."""
     degrees_of_freedom: np.ndarray
     """Of each of θ."""
-    traded: np.ndarray
-    """What sizes of noise, which were found again with θ, take of its information; see `traded`."""
+    bend: np.ndarray
+    """How much more than by its information the likelihood of θ is bent where it was led far, sizes of noise following
+    it; NaN where that was not found, see `Probes.bend`."""
     unsettled: str = ""
     """Why θ is not the most likely by itself; empty if it is."""
 
@@ -208,7 +209,7 @@ def corrected(
     if p == 0 or at.status != Status.converged:
         return Found.here(problem, at)
     leaned = problem if leaned is None else leaned
-    leaning, led, bend = leaning_of(leaned.free, problem.free, at), led_by(leaned.free, problem.free), np.zeros((p, p))
+    leaning, bend = leaning_of(leaned.free, problem.free, at), np.zeros((p, p))
     unsettled, since, reach, sized, kept = "", int(at.iterations), FARTHEST, False, None
     rise = highest = gained = 0.0
     for count in range(CORRECTIONS + 1):
@@ -224,9 +225,9 @@ def corrected(
                 better = rise + gained >= highest - WORSE
         if better:
             rise, seen = rise + gained, here
-            highest, kept = max(highest, rise), (at, seen, slope, leaning, led)
+            highest, kept = max(highest, rise), (at, seen, slope, leaning)
         else:
-            gained, (at, seen, slope, leaning, led) = np.inf, kept
+            gained, (at, seen, slope, leaning) = np.inf, kept
         reach = reach_after(better, reach)
         std, target, towards, left = correction(
             problem.free, at.x.globals, seen.information, slope, leaning, bend, reach
@@ -247,14 +248,42 @@ def corrected(
         for after in to_the_end(leaned, going, enough=ENOUGH):
             tell("allowing for all motions", count, float(before.look.cost))
             at = after
-        leaning, led = leaning_of(leaned.free, problem.free, at), led_by(leaned.free, problem.free)
+        leaning = leaning_of(leaned.free, problem.free, at)
     leaned = leaning_problem(problem, at.x.globals, std, leaning) if np.any(leaning) else problem
-    less = np.zeros((p, p))
-    if sized and problem.sizes.size:
-        slopes = size_slopes(held_problem(problem, at.x.globals), at, enough=ENOUGH)
-        less = exchanged(*_size_information(problem, at.search), slopes, seen.information + np.diag(led))
-        less = traded(problem.free, at.x.globals, seen.information, less)
-    return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), less, unsettled)
+    bend = _bend(problem, at, seen, std, leaning, tell) if sized else np.zeros((p, p))
+    return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), bend, unsettled)
+
+
+def _bend(
+    problem: SmoothingProblem,
+    at: SmoothingState,
+    seen: Survey,
+    std: np.ndarray,
+    leaning: np.ndarray,
+    tell: Progress,
+) -> np.ndarray:
+    """See `Probes.bend`; the motion is found anew on both sides, and its weights."""
+    probes = Probes.of(problem.free, at.x.globals, seen.information, _held(problem.sizes, at.search))
+    differences = np.zeros((len(probes.moves), 2, len(probes.moves)))
+    for count in np.flatnonzero(probes.kept):
+        tell("seeing how sure they are", int(count), float(at.look.cost))
+        up, down = (_beside(problem, at, std, leaning, sign * probes.moves[count]) for sign in (1, -1))
+        differences[count] = up - down
+    return probes.bend(differences[:, 0], differences[:, 1])
+
+
+def _beside(
+    problem: SmoothingProblem, at: SmoothingState, std: np.ndarray, leaning: np.ndarray, move: np.ndarray
+) -> np.ndarray:
+    """[(θ, logarithms of sizes) a little beside an estimate, the slopes by them, or NaN]."""
+    free = problem.free
+    leaned, going = beside(problem, at, std, leaning, move)
+    *_, there = to_the_end(leaned, going, enough=ENOUGH)
+    leaning = leaning_of(leaned.free, free, there)
+    converged = there.status == Status.converged
+    there, slope = volume_slope(problem, there, int(at.iterations), enough=ENOUGH)
+    slopes = np.concatenate([slope - leaning, size_slopes(problem, there, surveyed(problem, there))])
+    return np.stack([np.concatenate([there.x.globals, there.search.logs]), slopes if converged else np.nan * slopes])
 
 
 def _gained(problem: SmoothingProblem, *ends: tuple[SmoothingState, Survey]) -> float:
@@ -297,8 +326,8 @@ def _size_covariance(search: SizeSearch) -> Float[Array, "k k"]:
 
 
 @program(**ONCE)
-def _size_information(problem: SmoothingProblem, search: SizeSearch) -> tuple[Float[Array, "k k"], Bool[Array, " k"]]:
-    return search.information(), search.held(problem.sizes)
+def _held(sizes: Free, search: SizeSearch) -> Bool[Array, " k"]:
+    return search.held(sizes)
 
 
 def with_wide_priors(problem: SmoothingProblem, seen: Survey, xp: Any = np) -> SmoothingProblem:

@@ -12,25 +12,24 @@ from fgmbs.compiled.ahead import like
 from fgmbs.compiled.tracing import while_loop
 from fgmbs.errors import ArgumentError
 from fgmbs.problems.estimation.likelihood import volume_of_motions, ways
-from fgmbs.problems.estimation.posterior import survey
+from fgmbs.problems.estimation.posterior import Survey, survey
 from fgmbs.problems.identify.likeliest import (
     CORRECTIONS,
     FARTHEST,
     TOGETHER,
     WORSE,
+    Probes,
     bent,
+    beside,
     correction,
-    exchanged,
     held_problem,
     judged,
     leading_problem,
     leaning_of,
     leaning_problem,
-    led_by,
     likelihood_of,
     reach_after,
     still_moved,
-    traded,
     with_globals,
 )
 from fgmbs.problems.identify.smoother import (
@@ -45,7 +44,7 @@ from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, mod
 from fgmbs.problems.smooth.iteration import LOOSER
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import improved, resized, resizing, resumed, surveyed
-from fgmbs.problems.smooth.slopes import sloped
+from fgmbs.problems.smooth.slopes import size_slopes
 from fgmbs.problems.solving import solve
 from fgmbs.status import Status
 from fgmbs.typing import Scalar
@@ -79,8 +78,9 @@ class Identified(eqx.Module):
     left: Scalar
     """How far θ still is from the most likely one by itself, in standard deviations: 0 where it arrived, nan if it was
     not led there."""
-    traded: Float[Array, "p p"]
-    """What sizes of noise, which were found again with θ, take of its information."""
+    bend: Float[Array, "p p"]
+    """How much more than by its information the likelihood of θ is bent where it was led far, sizes of noise following
+    it; NaN where that was not found."""
     at: SmoothingState
     """The motion, and where the iteration ended."""
 
@@ -100,8 +100,6 @@ class _Climbed(NamedTuple):
     std: Float[Array, " p"]
     left: Scalar
     """See `Identified`."""
-    led: Float[Array, " p"]
-    """Information of the priors that led θ there."""
     sized: Bool[Array, ""]
     """Whether sizes of noise were found with it."""
     likelihood: Scalar
@@ -118,7 +116,7 @@ class _Correcting(NamedTuple):
     bend: Float[Array, "p p"]
     reach: Scalar
     kept: Any
-    """(at, slope, information, leaning, led) that a correction which makes θ less likely is taken back to."""
+    """(at, slope, information, leaning) that a correction which makes θ less likely is taken back to."""
     rise: Scalar
     """How much likelier that is than where it began …"""
     highest: Scalar
@@ -139,14 +137,14 @@ def _solve(problem: IdentificationProblem) -> Identified:
     p, least = free.size, jnp.asarray(-jnp.inf)
     held = held_problem(problem, given)
     zero, square = jnp.zeros(p), jnp.zeros((p, p))
-    nothing = _Climbed(at, at.iterations, zero, zero, jnp.asarray(jnp.nan), zero, jnp.asarray(False), least)
+    nothing = _Climbed(at, at.iterations, zero, zero, jnp.asarray(jnp.nan), jnp.asarray(False), least)
     begin = _Correcting(
         count=jnp.asarray(0),
         again=jnp.asarray(False),
         climbed=nothing,
         bend=square,
         reach=jnp.asarray(FARTHEST),
-        kept=(at, zero, square, zero, zero),
+        kept=(at, zero, square, zero),
         rise=jnp.asarray(0.0),
         highest=jnp.asarray(0.0),
         sized=jnp.asarray(False),
@@ -156,15 +154,16 @@ def _solve(problem: IdentificationProblem) -> Identified:
 
     def correct(now: _Correcting) -> _Correcting:
         climbed = now.climbed
-        at, slope, likelihood, information = _seen(problem, climbed.at, climbed.since)
-        was, slope_was, information_was, leaning_was, _ = now.kept
+        at, slope, seen = _seen(problem, climbed.at, climbed.since)
+        likelihood, information = likelihood_of(seen, jnp), seen.information
+        was, slope_was, information_was, leaning_was = now.kept
         solved, led = climbed.at.status == Status.converged, now.count > 0
         changed = at.x.globals - was.x.globals, slope - slope_was, climbed.leaning - leaning_was
         bend = jnp.where(solved & led, bent(free, now.bend, at.x.globals, information_was, *changed, jnp), now.bend)
         gained = jnp.where(led, _gained(problem, (was, climbed.likelihood), (at, likelihood)), 0.0)
         better = solved & (~led | (now.rise + gained >= now.highest - WORSE))
-        kept = _where(better, (at, slope, information, climbed.leaning, climbed.led), now.kept)
-        before, slope, information, leaning, tight = kept
+        kept = _where(better, (at, slope, information, climbed.leaning), now.kept)
+        before, slope, information, leaning = kept
         rise = jnp.where(better, now.rise + gained, now.rise)
         gained = jnp.where(better, gained, jnp.inf)
         likelihood = jnp.where(better, likelihood, climbed.likelihood)
@@ -175,7 +174,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
         ends = arrived | failed | (now.count == CORRECTIONS) | stuck
         left = jnp.where(failed, jnp.nan, jnp.where(arrived, 0.0, left))
         own = jnp.where(failed & ~led, least, likelihood)
-        here = _Climbed(before, before.iterations, leaning, std, left, tight, sized, own)
+        here = _Climbed(before, before.iterations, leaning, std, left, sized, own)
 
         again = ends & ~arrived & ~now.again
         there = begun_at(held, with_globals(first, given))
@@ -184,8 +183,8 @@ def _solve(problem: IdentificationProblem) -> Identified:
         other = eqx.tree_at(_priors, other, _where(again, _priors(held), _priors(other)))
         going = _where(sized, resizing(problem, before, rough), resumed(before))
         after = _rounds(other, _where(again, there, going), jnp.where(ends & ~again, 0, _ENDLESS))
-        leaning, tight = leaning_of(other.free, free, after, jnp), led_by(other.free, free, jnp)
-        after = _Climbed(after, before.iterations, leaning, std, left, tight, sized, likelihood)
+        leaning = leaning_of(other.free, free, after, jnp)
+        after = _Climbed(after, before.iterations, leaning, std, left, sized, likelihood)
         fresh = after._replace(since=after.at.iterations, likelihood=least)
         return _Correcting(
             count=jnp.where(again, 0, now.count + 1),
@@ -202,20 +201,16 @@ def _solve(problem: IdentificationProblem) -> Identified:
         )
 
     if p == 0:
-        at, _, _, information = _seen(problem, at, at.iterations)
-        return Identified(at.x.globals, information, free.sigma, _priors(problem), nothing.left, square, at)
+        at, _, seen = _seen(problem, at, at.iterations)
+        return Identified(at.x.globals, seen.information, free.sigma, _priors(problem), nothing.left, square, at)
     end = while_loop(lambda now: ~now.done, correct, begin)
     end = _where(end.climbed.likelihood > end.other.likelihood, end.climbed, end.other)
-    at, _, _, information = _seen(problem, end.at, end.since)
+    at, _, seen = _seen(problem, end.at, end.since)
+    information = seen.information
     leaned = leaning_problem(problem, at.x.globals, end.std, end.leaning, jnp)
     leaned = _where(jnp.any(end.leaning != 0), _priors(leaned), _priors(problem))
-    less = square
-    if problem.sizes.size:
-        slopes = _size_slopes(held_problem(problem, at.x.globals), at)
-        sizes = at.search.information(), at.search.held(problem.sizes)
-        less = exchanged(*sizes, slopes, information + jnp.diag(end.led), jnp)
-        less = jnp.where(end.sized, traded(free, at.x.globals, information, less, jnp), 0.0)
-    return Identified(at.x.globals, information, free.sigma, leaned, end.left, less, at)
+    bend = jax.lax.cond(end.sized, lambda: _bend(problem, end, at, information), lambda: square)
+    return Identified(at.x.globals, information, free.sigma, leaned, end.left, bend, at)
 
 
 @_solve.def_jvp
@@ -279,8 +274,8 @@ def _rounds(problem: SmoothingProblem, at: SmoothingState, most: Int[ArrayLike, 
 
 def _seen(
     problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""]
-) -> tuple[SmoothingState, Float[Array, " p"], Scalar, Float[Array, "p p"]]:
-    """(what `volume_slope` sees, the logarithm of the likelihood, the information of θ)."""
+) -> tuple[SmoothingState, Float[Array, " p"], Survey]:
+    """(what `volume_slope` sees, the survey)."""
     model, data = model_and_data(problem, at)
     graph = model.graph(at.x, data)
     look = graph.look(at.x)
@@ -289,25 +284,32 @@ def _seen(
     at = eqx.tree_at(lambda at: (at.look, at.history), at, (look, history))
     seen = survey(graph, at.x, look)
     if not problem.free.size:
-        return at, jnp.zeros(0), seen.log_likelihood, seen.information
+        return at, jnp.zeros(0), seen
     ends, h = ways(graph, at.x, look.system)
     ends = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
     volumes = jax.lax.map(lambda x: volume_of_motions(graph.look(x).system), ends)
-    return at, (volumes[0::2] - volumes[1::2]) / (2 * h), likelihood_of(seen, jnp), seen.information
+    return at, (volumes[0::2] - volumes[1::2]) / (2 * h), seen
 
 
-def _size_slopes(problem: SmoothingProblem, at: SmoothingState) -> Float[Array, "p k"]:
-    """See `fgmbs.problems.smooth.slopes`."""
-    model, data = model_and_data(problem, at)
-    graph = model.graph(at.x, data)
-    ends, h = ways(graph, at.x, graph.look(at.x).system)
+def _bend(
+    problem: SmoothingProblem, end: _Climbed, at: SmoothingState, information: Float[Array, "p p"]
+) -> Float[Array, "p p"]:
+    """See `fgmbs.problems.identify.smoother`."""
+    free = problem.free
+    probes = Probes.of(free, at.x.globals, information, at.search.held(problem.sizes), jnp)
 
-    def slopes(x):
-        seen = survey(graph, at.x, graph.look(x))
-        return sloped(problem, at, x, seen)
+    def aside(move):
+        leaned, going = beside(problem, at, end.std, end.leaning, move, jnp)
+        there = _rounds(leaned, going, _ENDLESS)
+        leaning, converged = leaning_of(leaned.free, free, there, jnp), there.status == Status.converged
+        there, slope, seen = _seen(problem, there, at.iterations)
+        slopes = jnp.concatenate([slope - leaning, size_slopes(problem, there, seen)])
+        where = jnp.concatenate([there.x.globals, there.search.logs])
+        return jnp.stack([where, jnp.where(converged, slopes, jnp.nan)])
 
-    slopes = jax.lax.map(slopes, jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends))
-    return (slopes[0::2] - slopes[1::2]) / (2 * h[:, None])
+    count = len(probes.moves)
+    ends = jax.lax.map(aside, jnp.concatenate([probes.moves, -probes.moves]))
+    return probes.bend(*jnp.swapaxes(ends[:count] - ends[count:], 0, 1), jnp)
 
 
 def _gained(problem: SmoothingProblem, *ends: tuple[SmoothingState, Scalar]) -> Scalar:
@@ -345,5 +347,5 @@ def found_of(problem: IdentificationProblem, solution: Identified) -> Found:
         return Found.here(wide, at)
     unsettled = TOGETHER if np.isnan(solution.left) else still_moved(float(solution.left)) if solution.left > 0 else ""
     return Found(
-        wide, at, surveyed(wide, at), leaned, degrees_of_freedom(wide, at), np.asarray(solution.traded), unsettled
+        wide, at, surveyed(wide, at), leaned, degrees_of_freedom(wide, at), np.asarray(solution.bend), unsettled
     )

@@ -1,40 +1,26 @@
-"""How the slopes of the likelihood by sizes of noise change with parameters."""
+"""Estimates a little beside another one, and their slopes by sizes of noise."""
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from fgmbs.graph.time_graph import Unknowns
 from fgmbs.problems.estimation.noise_sizes import SizeSearch
 from fgmbs.problems.estimation.posterior import Survey
 from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
-from fgmbs.problems.smooth.rounds import looked, moved_along, resized, surveyed
+from fgmbs.problems.smooth.rounds import resized
 
 
-def size_slopes(problem: SmoothingProblem, at: SmoothingState, *, enough: float = 0.0) -> Float[np.ndarray, "p k"]:
-    """Derivatives by θ of the slopes, by the logarithms of sizes of noise, of minus the logarithm of the likelihood.
-
-    The motion moves along with θ, weights stay.
+def size_slopes(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> Float[Array, " k"]:
+    """Slopes, by the logarithms of sizes of noise, of minus the logarithm of the likelihood: those that the search for
+    sizes would difference next.
 
     Args:
-        problem: The problem, with priors that hold θ.
+        problem: The problem.
         at: Its estimate.
-        enough: As of `improved`.
+        seen: What is seen there.
     """
-    ends, h = moved_along(problem, at)
-
-    def slopes(x):
-        there = eqx.tree_at(lambda at: at.look, at, looked(problem, at, x, enough=enough))
-        return sloped(problem, there, x, surveyed(problem, there))
-
-    slopes = np.array([slopes(x) for x in ends])
-    return (slopes[0::2] - slopes[1::2]) / (2 * np.asarray(h)[:, None])
-
-
-def sloped(problem: SmoothingProblem, at: SmoothingState, x: Unknowns, seen: Survey) -> Float[Array, " k"]:
-    """These slopes by what is seen at x with the weights of an estimate: the search for sizes would difference them
-    next."""
+    if not problem.sizes.size:
+        return jnp.zeros(0)
     search = SizeSearch.of(problem.sizes)._replace(logs=at.search.logs, probe=jnp.zeros_like(at.search.probe))
-    return resized(problem, eqx.tree_at(lambda at: (at.x, at.search), at, (x, search)), seen).search.slopes[0]
+    return resized(problem, eqx.tree_at(lambda at: at.search, at, search), seen).search.slopes[0]

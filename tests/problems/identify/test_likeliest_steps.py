@@ -2,13 +2,14 @@
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from fgmbs.problems.identify.likeliest import bent, correction, exchanged, traded
+from fgmbs.problems.identify.likeliest import Probes, bent, correction
 from fgmbs.unknowns import Unknown, freed
 
 P, ARRIVED = 4, 1e-6
@@ -82,30 +83,87 @@ def test_they_arrive_within_bounds(xp):
         assert theta / std == pytest.approx(best.x, abs=1e-4), seed
 
 
-def test_what_sizes_of_noise_take_is_a_direction_in_which_less_is_known():
-    information, bend, slope, ways, std = problem(1, flat=-0.9)
-    free = free_of(np.full(P, -np.inf), np.full(P, np.inf))
-    _, known, _ = led(information, bend, slope, free, std, 9)
-    less = information + traded(free, std, information, known)
-    right = np.linalg.inv(information + bend)
-    assert np.sqrt(np.diag(np.linalg.inv(less))) == pytest.approx(np.sqrt(np.diag(right)), rel=1e-6)
-    more = information + traded(free, std, information, -bend)
-    assert more == pytest.approx(information, rel=1e-9, abs=1e-9 * np.max(information))
+def quadratic(sizes, seed=3):
+    """Second derivatives by θ and sizes of noise."""
+    rng = np.random.default_rng(seed)
+    scale = np.array([1e-3, 1.0, 50.0, 2.0, *[1.0, 3.0, 1.0][:sizes]])
+    root = rng.normal(size=(P + 3, P + sizes)) * scale
+    return root.T @ root
+
+
+def bend_of(probes, H, xp=np):
+    """What differences of the slopes of a function tell, whose second derivatives are these: none is exactly along."""
+    held = np.all(np.asarray(probes.moves) == 0, axis=0)
+    noise = np.random.default_rng(0).normal(size=H.shape) * np.max(np.abs(np.asarray(probes.moves)), axis=0)
+    moved = np.asarray(probes.moves) + np.where(held, 0.0, 0.01 * noise)
+    return np.asarray(probes.bend(moved, moved @ H.T, xp))
 
 
 @pytest.mark.parametrize("xp", [np, jnp])
-def test_what_sizes_of_noise_take_is_what_is_left_when_they_follow(xp):
-    """Of a quadratic function of both; one of the sizes is as small as it may be."""
-    rng = np.random.default_rng(3)
-    scale = np.array([1e-3, 1.0, 50.0, 2.0, 1.0, 3.0, 1.0])
-    root = rng.normal(size=(P + 3, P + 3)) * scale
-    H = root.T @ root
-    information, slopes, bends = H[:P, :P], H[:P, P:], H[P:, P:]
-    led = np.diag(information) * np.array([0.3, 1.0, 0.0, 2.0])
-    held = np.array([False, False, True])
-    seen = bends - slopes.T @ np.linalg.inv(information + np.diag(led)) @ slopes
-    taken = np.asarray(exchanged(seen, held, slopes, information + np.diag(led), xp))
+@pytest.mark.parametrize("sizes", [0, 1, 3])
+def test_what_is_known_of_a_quadratic_function_when_sizes_of_noise_follow(sizes, xp):
+    """One of θ and the last of three sizes are as small as they may be."""
+    H = quadratic(sizes)
+    free = free_of(np.array([-np.inf, -np.inf, 0.0, -np.inf]), np.full(P, np.inf))
+    held = np.arange(P + sizes) == 2
+    held[P:] = np.arange(sizes) == 2
+    information = H[:P, :P] * np.where(np.eye(P) == 1, 1.2, 1.0)  # another one than the bend
+    probes = Probes.of(free, np.zeros(P), information, held[P:], xp)
+    assert not np.any(np.asarray(probes.moves)[:, held]) and np.asarray(probes.kept).sum() == (~held).sum()
+    left = ~held[:P]
+    told = np.linalg.inv((information + bend_of(probes, H, xp))[np.ix_(left, left)])
+    right = np.linalg.inv(H[np.ix_(~held, ~held)])[: left.sum(), : left.sum()]
+    assert np.sqrt(np.diag(told)) == pytest.approx(np.sqrt(np.diag(right)), rel=1e-6)
+
+
+def test_most_of_what_the_likelihood_is_bent_less_is_believed_and_all_that_it_is_more():
+    information, bend, *_ = problem(1, flat=-0.9)
     free = free_of(np.full(P, -np.inf), np.full(P, np.inf))
-    less = information + np.asarray(traded(free, np.zeros(P), information, taken, xp))
-    std = np.sqrt(np.diag(np.linalg.inv(H[:-1, :-1]))[:P])
-    assert np.sqrt(np.diag(np.linalg.inv(less))) == pytest.approx(std, rel=1e-6)
+    probes = Probes.of(free, np.zeros(P), information, np.zeros(0, bool))
+    size = np.max(information)
+    assert bend_of(probes, information + bend) == pytest.approx(bend, rel=1e-6, abs=1e-9 * size)
+    assert bend_of(probes, information - bend) == pytest.approx(-bend, rel=1e-6, abs=1e-9 * size)
+    least = bend_of(probes, information + 3 * bend)  # a saddle
+    assert np.min(np.linalg.eigvals(np.linalg.solve(information, least)).real) == pytest.approx(-0.95)
+    assert np.all(np.linalg.eigvalsh(information + least) > 0)
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_what_the_data_do_not_tell_is_not_moved(xp):
+    """The sum of two numbers has only priors that are wide."""
+    way, wide = np.array([1.0, 1.0, 0.0, 0.0]), 1e5
+    free = eqx.tree_at(lambda free: free.sigma, free_of(np.full(P, -np.inf), np.full(P, np.inf)), jnp.full(P, wide))
+    seen = quadratic(0)
+    seen = seen - np.outer(seen @ way, seen @ way) / (way @ seen @ way)
+    information = seen + np.eye(P) / wide**2
+    probes = Probes.of(free, np.zeros(P), information, np.zeros(0, bool), xp)
+    std = np.sqrt(np.diag(np.linalg.inv(information)))
+    assert np.asarray(probes.kept).sum() == P - 1 and np.max(std) > 1e4
+    alone = 1 / np.sqrt(np.diag(information))
+    assert np.max(np.abs(np.asarray(probes.moves)) / alone) < 10
+    known = np.linalg.inv(information + bend_of(probes, 4 * information, xp))
+    for direction, times in ((way, 1.0), (np.array([1.0, -1.0, 0.0, 0.0]), 2.0), (np.eye(P)[3], 2.0)):
+        other = direction @ np.linalg.inv(information) @ direction
+        assert other / (direction @ known @ direction) == pytest.approx(times**2, rel=0.01)
+
+
+def test_slopes_that_are_not_those_of_one_function_tell_where_their_zeros_move():
+    """The slopes by θ at sizes of noise at which those by sizes stay 0."""
+    H = quadratic(2)
+    J = H + 0.02 * np.sqrt(np.outer(np.diag(H), np.diag(H))) * np.random.default_rng(5).normal(size=H.shape)
+    follow = np.concatenate([np.eye(P), -np.linalg.solve(J[P:, P:], J[P:, :P])])
+    right = J[:P] @ follow
+    information = (right + right.T) / 2 * np.where(np.eye(P) == 1, 1.2, 1.0)
+    free = free_of(np.full(P, -np.inf), np.full(P, np.inf))
+    bend = bend_of(Probes.of(free, np.zeros(P), information, np.zeros(2, bool)), J)
+    assert information + bend == pytest.approx((right + right.T) / 2, rel=1e-7, abs=1e-9 * np.max(information))
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_nothing_is_said_of_slopes_that_were_not_found(xp):
+    H = quadratic(1)
+    free = free_of(np.full(P, -np.inf), np.full(P, np.inf))
+    probes = Probes.of(free, np.zeros(P), H[:P, :P], np.zeros(1, bool), xp)
+    changed = np.asarray(probes.moves) @ H
+    changed[2] = np.nan
+    assert np.all(np.isnan(np.asarray(probes.bend(probes.moves, changed, xp))))
