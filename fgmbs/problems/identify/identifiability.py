@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Array, Bool, Float
+from scipy import special
 
+from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import listed
 
 _NOTHING = 1e-10
@@ -200,3 +202,17 @@ def _sparse(directions: Float[np.ndarray, "p k"]) -> list[np.ndarray]:
                 rows[other] -= rows[other, column] * rows[pivot]
         done.append(pivot)
     return [rows[k] for k in sorted(done)]
+
+
+def quantile(
+    level: float, degrees_of_freedom: float | Float[np.ndarray, " p"] = np.inf
+) -> float | Float[np.ndarray, " p"]:
+    """How many standard deviations to both sides hold this probability, by Student's distribution.
+
+    Raises:
+        ArgumentError: The level is not between 0 and 1.
+    """
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise ArgumentError(f"level: expected a probability between 0 and 1; found {level!r}")
+    below, many = 0.5 + level / 2, np.isinf(degrees_of_freedom)
+    return np.where(many, special.ndtri(below), special.stdtrit(np.where(many, 1.0, degrees_of_freedom), below))[()]

@@ -14,6 +14,7 @@ from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.problems.identify.free_runs.segments import PredictionProblem
+from fgmbs.problems.identify.identifiability import quantile
 from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
@@ -61,8 +62,6 @@ class Profile:
         Raises:
             ArgumentError: The level is not between 0 and 1.
         """
-        from fgmbs.problems.identify.result import quantile  # which offers profiles
-
         z = quantile(level)
         root = np.sqrt(np.maximum(self.deviance, 0.0))
         return self._side(self.values <= self.best, root, z, 0), self._side(self.values >= self.best, root, z, 1)

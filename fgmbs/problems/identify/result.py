@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from scipy import linalg, special
 
 from fgmbs.arguments import of_type
-from fgmbs.errors import ArgumentError, SolveError
+from fgmbs.errors import SolveError
 from fgmbs.graph.model import rebuilt
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -22,6 +22,7 @@ from fgmbs.problems.identify.identifiability import (
     covariance_with_priors,
     identifiability,
     known_alone,
+    quantile,
     rounding_of,
 )
 from fgmbs.problems.identify.profile import Profile, profile
@@ -49,20 +50,6 @@ _NONE = 1e-3
 """Degrees of freedom that are none."""
 _CHANCE = 1e-3
 """Probability of a χ² below which the noise model is called wrong."""
-
-
-def quantile(
-    level: float, degrees_of_freedom: float | Float[np.ndarray, " p"] = np.inf
-) -> float | Float[np.ndarray, " p"]:
-    """How many standard deviations to both sides hold this probability, by Student's distribution.
-
-    Raises:
-        ArgumentError: The level is not between 0 and 1.
-    """
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-        raise ArgumentError(f"level: expected a probability between 0 and 1; found {level!r}")
-    below, many = 0.5 + level / 2, np.isinf(degrees_of_freedom)
-    return np.where(many, special.ndtri(below), special.stdtrit(np.where(many, 1.0, degrees_of_freedom), below))[()]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
