@@ -80,7 +80,7 @@ class Found(eqx.Module):
 
     @property
     def settled(self) -> bool:
-        return self.at.status == Status.converged and not self.unsettled
+        return bool(self.at.status == Status.converged) and not self.unsettled
 
     @property
     def likelihood(self) -> float:

@@ -256,8 +256,10 @@ def _led(problem: SmoothingProblem) -> tuple[SmoothingProblem, SmoothingState, S
     return eqx.tree_at(lambda p: p.free.sigma, problem, sigma), first, at
 
 
-def _rounds(problem: SmoothingProblem, at: SmoothingState, most: Int[ArrayLike, ""]) -> SmoothingState:
-    """At most so many rounds of a solution: the end of `to_the_end`."""
+def _rounds(
+    problem: SmoothingProblem, at: SmoothingState, most: Int[ArrayLike, ""], *, sized: bool = True
+) -> SmoothingState:
+    """At most so many rounds of a solution: the end of `to_the_end`; sizes of noise stay, or they may change."""
 
     def more(going):
         return (going[0] < most) & ~going[1].done
@@ -265,7 +267,7 @@ def _rounds(problem: SmoothingProblem, at: SmoothingState, most: Int[ArrayLike, 
     def advance(going):
         count, at = going
         at = improved(problem, at, enough=ENOUGH)
-        if problem.sizes.size:
+        if problem.sizes.size and sized:
             at = jax.lax.cond(at.resize, lambda at: resized(problem, at, surveyed(problem, at)), lambda at: at, at)
         return count + 1, at
 
@@ -300,7 +302,7 @@ def _bend(
 
     def aside(move):
         leaned, going = beside(problem, at, end.std, end.leaning, move, jnp)
-        there = _rounds(leaned, going, _ENDLESS)
+        there = _rounds(leaned, going, _ENDLESS, sized=False)
         leaning, converged = leaning_of(leaned.free, free, there, jnp), there.status == Status.converged
         there, slope, seen = _seen(problem, there, at.iterations)
         slopes = jnp.concatenate([slope - leaning, size_slopes(problem, there, seen)])
