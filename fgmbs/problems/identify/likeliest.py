@@ -44,9 +44,9 @@ _FLATTEST = -0.95
 """Curvature of what the cost lacks, relative to that of the cost, below which it is not believed."""
 _BY_PRIORS = 0.9
 """Share of the information of a way of θ that is of priors, beyond which it is not looked how the data bend it."""
-_PROBED = 0.3
+_PROBED = 0.1
 """Standard deviations of θ by which it is moved to difference the slopes of its likelihood."""
-_ASIDE = 0.05
+_ASIDE = 0.02
 """Change of the logarithm of a size by which they are."""
 _UNTOLD = 1e-6
 """Information of sizes of noise, relative to the largest, that is as good as none."""
@@ -105,7 +105,7 @@ def correction(free: Free, theta, information, slope, leaning, bend, reach, xp: 
 
 
 class Probes(NamedTuple):
-    """To both sides of an estimate, to difference the slopes of the likelihood by θ and by sizes of noise."""
+    """Beside an estimate, to difference the slopes of the likelihood by θ and by sizes of noise."""
 
     ways: Array | np.ndarray
     """Columns along which θ moves by one standard deviation, independently of one another."""
@@ -132,6 +132,11 @@ class Probes(NamedTuple):
         stays = xp.sum(xp.where(at_bound, 1.0, 0.0)[:, None] * (ways / std[:, None]) ** 2, axis=0)
         told = (by_priors < _BY_PRIORS) & (stays < np.finfo(float).eps)
         moves = xp.where(told[:, None] & ~at_bound, _PROBED * ways.T, 0.0)
+        # To the same side whatever the signs of ways are, or to that within bounds.
+        side = (moves / std) @ (1 / (1 + np.arange(free.size)))
+        moves = xp.where((side < 0)[:, None], -moves, moves)
+        beyond = lambda at: xp.sum(((at - xp.clip(at, lower, upper)) / std) ** 2, axis=1)
+        moves = xp.where((beyond(theta + moves) > beyond(theta - moves))[:, None], -moves, moves)
         aside, beside = xp.where(held[:, None], 0.0, _ASIDE * xp.eye(held.size)), xp.zeros((free.size, held.size))
         moves = xp.concatenate([xp.concatenate([moves, beside], 1), xp.concatenate([beside.T, aside], 1)])
         return cls(ways, xp.concatenate([told, ~held]), moves)
@@ -141,7 +146,7 @@ class Probes(NamedTuple):
         that is believed. It may be less, as large masses do what small ones do under forces that are as much smaller.
 
         Args:
-            moved: How (θ, logarithms of sizes) differ between both sides, row by row …
+            moved: How (θ, logarithms of sizes) differ from the estimate, row by row …
             changed: … and how the slopes by them do.
             xp: See `correction`.
 

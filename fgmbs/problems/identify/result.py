@@ -182,7 +182,7 @@ class Identification:
 
     @property
     def _wider(self) -> float:
-        """How many times as large as with known sizes of noise standard deviations are, at most."""
+        """How many times as large as by the information alone standard deviations are, at most."""
         known = np.sqrt(np.diag(self._covariance_by(self.information)))
         return float(np.max(self._deviations / np.where(known > 0, known, np.inf), initial=1.0))
 
@@ -328,7 +328,7 @@ class Identification:
             )
         if not np.all(np.isfinite(self.bend)):
             found.append("standard deviations may be too small: how the likelihood is bent was not found")
-        if (wider := self._wider) > _TRADED:
+        if self.problem.sizes.size and (wider := self._wider) > _TRADED:
             found.append(
                 "parameters and sizes of noise are hardly told from one another: standard deviations are up to "
                 f"{wider:.2g} times those for sizes that are known, or more; give the size of a force, or a prior"

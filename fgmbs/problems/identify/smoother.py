@@ -262,13 +262,13 @@ def _bend(
     leaning: np.ndarray,
     tell: Progress,
 ) -> np.ndarray:
-    """See `Probes.bend`; the motion is found anew on both sides, and its weights."""
+    """See `Probes.bend`; the motion is found anew there, and its weights."""
     probes = Probes.of(problem.free, at.x.globals, seen.information, _held(problem.sizes, at.search))
     differences = np.zeros((len(probes.moves), 2, len(probes.moves)))
+    here = _beside(problem, at, std, leaning, np.zeros(len(probes.moves)))
     for count in np.flatnonzero(probes.kept):
         tell("seeing how sure they are", int(count), float(at.look.cost))
-        up, down = (_beside(problem, at, std, leaning, sign * probes.moves[count]) for sign in (1, -1))
-        differences[count] = up - down
+        differences[count] = _beside(problem, at, std, leaning, probes.moves[count]) - here
     return probes.bend(differences[:, 0], differences[:, 1])
 
 
@@ -281,7 +281,7 @@ def _beside(
     *_, there = to_the_end(leaned, going, enough=ENOUGH)
     leaning = leaning_of(leaned.free, free, there)
     converged = there.status == Status.converged
-    there, slope = volume_slope(problem, there, int(at.iterations), enough=ENOUGH)
+    there, slope = volume_slope(problem, there, int(at.iterations), enough=ENOUGH, central=False)
     slopes = np.concatenate([slope - leaning, size_slopes(problem, there, surveyed(problem, there))])
     return np.stack([np.concatenate([there.x.globals, there.search.logs]), slopes if converged else np.nan * slopes])
 

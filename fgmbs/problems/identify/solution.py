@@ -275,7 +275,7 @@ def _rounds(
 
 
 def _seen(
-    problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""]
+    problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""], *, central: bool = True
 ) -> tuple[SmoothingState, Float[Array, " p"], Survey]:
     """(what `volume_slope` sees, the survey)."""
     model, data = model_and_data(problem, at)
@@ -288,8 +288,10 @@ def _seen(
     if not problem.free.size:
         return at, jnp.zeros(0), seen
     ends, h = ways(graph, at.x, look.system)
-    ends = jax.tree.map(lambda *leaves: jnp.stack(leaves), *ends)
+    ends = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(ends if central else ends[0::2]))
     volumes = jax.lax.map(lambda x: volume_of_motions(graph.look(x).system), ends)
+    if not central:
+        return at, (volumes - volume_of_motions(look.system)) / h, seen
     return at, (volumes[0::2] - volumes[1::2]) / (2 * h), seen
 
 
@@ -304,14 +306,13 @@ def _bend(
         leaned, going = beside(problem, at, end.std, end.leaning, move, jnp)
         there = _rounds(leaned, going, _ENDLESS, sized=False)
         leaning, converged = leaning_of(leaned.free, free, there, jnp), there.status == Status.converged
-        there, slope, seen = _seen(problem, there, at.iterations)
+        there, slope, seen = _seen(problem, there, at.iterations, central=False)
         slopes = jnp.concatenate([slope - leaning, size_slopes(problem, there, seen)])
         where = jnp.concatenate([there.x.globals, there.search.logs])
         return jnp.stack([where, jnp.where(converged, slopes, jnp.nan)])
 
-    count = len(probes.moves)
-    ends = jax.lax.map(aside, jnp.concatenate([probes.moves, -probes.moves]))
-    return probes.bend(*jnp.swapaxes(ends[:count] - ends[count:], 0, 1), jnp)
+    *ends, here = jax.lax.map(aside, jnp.concatenate([probes.moves, jnp.zeros_like(probes.moves[:1])]))
+    return probes.bend(*jnp.swapaxes(jnp.stack(ends) - here, 0, 1), jnp)
 
 
 def _gained(problem: SmoothingProblem, *ends: tuple[SmoothingState, Scalar]) -> Scalar:

@@ -149,7 +149,7 @@ def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
 
 
 def volume_slope(
-    problem: SmoothingProblem, at: SmoothingState, since: int, *, enough: float = 0.0
+    problem: SmoothingProblem, at: SmoothingState, since: int, *, enough: float = 0.0, central: bool = True
 ) -> tuple[SmoothingState, Float[np.ndarray, " p"]]:
     """(the estimate as the problem sees it, the slope by θ of what their likelihood has besides the cost).
 
@@ -158,10 +158,13 @@ def volume_slope(
         at: Its estimate, or that of the problem with other priors.
         since: As of `seen_by`.
         enough: As of `improved`.
+        central: By what is seen to both sides: else to one, which is as good for differences of slopes.
     """
     at = seen_by(problem, at, since, enough=enough)
     ends, h = moved_along(problem, at)
-    volumes = np.array([_volume(looked(problem, at, x, enough=enough)) for x in ends])
+    volumes = np.array([_volume(looked(problem, at, x, enough=enough)) for x in (ends if central else ends[0::2])])
+    if not central:
+        return at, (volumes - np.asarray(_volume(at.look))) / np.asarray(h)
     return at, (volumes[0::2] - volumes[1::2]) / (2 * np.asarray(h))
 
 

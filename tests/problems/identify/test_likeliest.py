@@ -113,7 +113,7 @@ def test_damping_under_unknown_forces_is_the_most_likely_one_by_itself(sensors):
     width = np.log(fit.std["viscous"] / fit.wide[0])  # its prior is integrated over
     assert fit.log_likelihood == pytest.approx(width - minus_log_likelihood(likeliest, 0.02, y), abs=0.05)
     curvature = sum(minus_log_likelihood(likeliest + step, 0.02, y) * w for step, w in ((-0.01, 1), (0, -2), (0.01, 1)))
-    assert fit.std["viscous"] == pytest.approx(0.01 / np.sqrt(curvature), rel=0.05)
+    assert fit.std["viscous"] == pytest.approx(0.01 / np.sqrt(curvature), rel=0.01)
     assert fit.cost_history.size == fit.iterations
 
 
@@ -161,7 +161,7 @@ def test_what_is_found_with_a_size_of_noise_is_known_by_so_much_less(sensors):
     fit = fgmbs.identify(*arguments, **options)
     found, known = known_beside_power(fit, y)
     assert fit.unsettled == "" and found[0] > 1.06 * known[0]
-    assert list(fit.std.values()) == pytest.approx(found, rel=0.01)
+    assert list(fit.std.values()) == pytest.approx(found, rel=0.02)
 
 
 def test_standard_deviations_that_may_be_too_small_are_warned_of(sensors, monkeypatch):
