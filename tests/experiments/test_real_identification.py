@@ -83,8 +83,11 @@ def test_numbers_are_led_to_where_they_are_likelier_and_how_little_is_known_is_s
     beside = fit(held, [name for name in free if name != "centres"])
     less = found.profiled_log_likelihood - beside.profiled_log_likelihood
     assert beside.unsettled == "" and 0 < less < 3.0**2 / 2
-    for name in ("centres[1]", "inertias[1]"):
-        assert found.std[name] < found.parameters[name]
+    assert abs(found.parameters["centres[1]"] - float(others[0].centres[1])) < 3 * found.std["centres[1]"]
+    for name in ("centres", "inertias"):
+        low, high = found.intervals(0.9973)[f"{name}[1]"]
+        assert low < float(getattr(others[0], name)[1]) < high
+        assert found.std[f"{name}[1]"] < found.parameters[f"{name}[1]"]
     known = float(others[0].inertias[1])
     assert abs(beside.parameters["inertias[1]"] - known) < 3 * beside.std["inertias[1]"]
     assert any("parameters and sizes of noise are hardly told from one another" in one for one in found.warnings())

@@ -206,11 +206,10 @@ def _solve(problem: IdentificationProblem) -> Identified:
     end = while_loop(lambda now: ~now.done, correct, begin)
     end = _where(end.climbed.likelihood > end.other.likelihood, end.climbed, end.other)
     at, _, seen = _seen(problem, end.at, end.since)
-    information = seen.information
     leaned = leaning_problem(problem, at.x.globals, end.std, end.leaning, jnp)
     leaned = _where(jnp.any(end.leaning != 0), _priors(leaned), _priors(problem))
-    bend = jax.lax.cond(end.sized, lambda: _bend(problem, end, at, information), lambda: square)
-    return Identified(at.x.globals, information, free.sigma, leaned, end.left, bend, at)
+    bend = jax.lax.cond(end.sized, lambda: _bend(problem, end, at, seen), lambda: square)
+    return Identified(at.x.globals, seen.information, free.sigma, leaned, end.left, bend, at)
 
 
 @_solve.def_jvp
@@ -259,7 +258,7 @@ def _led(problem: SmoothingProblem) -> tuple[SmoothingProblem, SmoothingState, S
 def _rounds(
     problem: SmoothingProblem, at: SmoothingState, most: Int[ArrayLike, ""], *, sized: bool = True
 ) -> SmoothingState:
-    """At most so many rounds of a solution: the end of `to_the_end`; sizes of noise stay, or they may change."""
+    """At most so many rounds of a solution: the end of `to_the_end`. `sized`: sizes of noise are found with it."""
 
     def more(going):
         return (going[0] < most) & ~going[1].done
@@ -295,12 +294,10 @@ def _seen(
     return at, (volumes[0::2] - volumes[1::2]) / (2 * h), seen
 
 
-def _bend(
-    problem: SmoothingProblem, end: _Climbed, at: SmoothingState, information: Float[Array, "p p"]
-) -> Float[Array, "p p"]:
+def _bend(problem: SmoothingProblem, end: _Climbed, at: SmoothingState, seen: Survey) -> Float[Array, "p p"]:
     """See `fgmbs.problems.identify.smoother`."""
     free = problem.free
-    probes = Probes.of(free, at.x.globals, information, at.search.held(problem.sizes), jnp)
+    probes = Probes.of(free, at.x.globals, seen.information, at.search.held(problem.sizes), jnp)
 
     def aside(move):
         leaned, going = beside(problem, at, end.std, end.leaning, move, jnp)

@@ -1,4 +1,4 @@
-"""Estimates a little beside another one, and their slopes by sizes of noise."""
+"""Slopes of the likelihood by sizes of noise."""
 
 import equinox as eqx
 import jax.numpy as jnp
