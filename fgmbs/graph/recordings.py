@@ -77,6 +77,10 @@ class JointGraph(eqx.Module):
             each.tangents,
         )
 
+    def jacobian(self, x: Unknowns) -> tuple[Float[Array, "recordings *places rows nx"], ...]:
+        """The derivatives by steps alone of the system that `look` sees, see `TimeGraph.jacobian`."""
+        return self._map(TimeGraph.jacobian, x)
+
     def gradient(self, x: Unknowns) -> Unknowns:
         """Gradient of the cost with respect to δ at x."""
         return jax.grad(lambda delta: self.cost(self.moved(x, delta)))(self.zeros(x))
@@ -109,13 +113,14 @@ class JointGraph(eqx.Module):
 
 def _over_recordings(function: Callable, *arguments: PyTree) -> PyTree:
     """`jax.vmap`; of many steps some recordings at a time, all parts of one size: what is needed on the way of 20
-    recordings of 300 steps would not fit into the cache (look, four-bar: 67 ms, in parts 26)."""
+    recordings of 300 steps would not fit into the cache (look, four-bar: 67 ms, in parts 26). Backwards, each part is
+    evaluated again."""
     count, steps = arguments[-1][0].shape[:2]
     size = max(k for k in range(1, count + 1) if count % k == 0 and (k == 1 or k * steps <= TOGETHER))
     if size == count:
         return jax.vmap(function)(*arguments)
     parts = jax.tree.map(lambda leaf: leaf.reshape(count // size, size, *leaf.shape[1:]), arguments)
-    found = jax.lax.map(lambda part: jax.vmap(function)(*part), parts)
+    found = jax.lax.map(jax.checkpoint(lambda part: jax.vmap(function)(*part), prevent_cse=False), parts)
     return jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), found)
 
 

@@ -196,7 +196,9 @@ class TimeGraph(eqx.Module):
         residuals, tangents = [], self.tangents(x)
         for factor, r, jacobian in self._evaluate(x, _linearization, tangents):
             residuals.append(r)
-            parts = factor.reweighted(r, *self._dense(factor, r, jacobian))
+            variables, theta = jacobian
+            blocks = (*self._blocks(factor, r, variables), theta @ self._spread(factor))
+            parts = factor.reweighted(r, *blocks)
             rows[factor.scope].append(parts)
             if factor.loss is not None:
                 robust += jnp.sum(factor.costs(r)) - 0.5 * jnp.sum(parts[0] ** 2)
@@ -228,6 +230,19 @@ class TimeGraph(eqx.Module):
             global_jacobian=global_[1],
         )
         return Look(system, system.cost() + robust, tuple(residuals), tangents)
+
+    def jacobian(self, x: Unknowns) -> tuple[Float[Array, "*places rows nx"], ...]:
+        """The derivatives of the system that `look` sees by steps alone: initial_jacobian, step_jacobian, pair_start,
+        pair_end."""
+        T, nx = self.num_steps, self.local_size
+        leads = {"initial": ((), 1), "step": ((T,), 1), "interval": ((T - 1,), 2)}
+        rows = {scope: [(jnp.zeros((*lead, 0, nx), x.steps.dtype),) * ends] for scope, (lead, ends) in leads.items()}
+        of_steps = tuple(factor for factor in self.factors if factor.scope != "global")
+        graph = eqx.tree_at(lambda graph: graph.factors, self, of_steps)
+        for factor, r, variables in graph._evaluate(x, _by_variables, self.tangents(x)):
+            _, *blocks = factor.reweighted(r, *self._blocks(factor, r, variables))
+            rows[factor.scope].append(blocks)
+        return tuple(jnp.concatenate(part, axis=-2) for parts in rows.values() for part in zip(*parts, strict=True))
 
     def gradient(self, x: Unknowns) -> Unknowns:
         """Gradient of the cost with respect to δ at x."""
@@ -298,7 +313,8 @@ class TimeGraph(eqx.Module):
         """
         values, model = self.unpack(x.steps), self.model(x.globals)
         # Second derivatives need more of the mechanism than its slopes.
-        along = None if evaluate is _cost_hessian else mechanism_slopes(self.free, self.mechanism, x.globals)
+        slopes = evaluate is _linearization
+        along = mechanism_slopes(self.free, self.mechanism, x.globals) if slopes else None
         for factor in self.factors:
             spread = self._spread(factor)
 
@@ -311,7 +327,7 @@ class TimeGraph(eqx.Module):
                     theta = x.globals + change
                     if E is not None:
                         moved = self._shifted(factor, variables, E, moved, change)
-                    fixed = evaluate is _value or len(spread) == 0
+                    fixed = evaluate in (_value, _by_variables) or len(spread) == 0
                     mechanism, shared = model if fixed else self._near(model, along, theta, change)
                     shared = {name: shared[name] for name in factor.shared}
                     at = Instant(mechanism, t, self.dt, theta, shared, series, factor.data)
@@ -367,26 +383,19 @@ class TimeGraph(eqx.Module):
         join = np.concatenate if isinstance(theta, np.ndarray) else jnp.concatenate
         return join([np.zeros(0, int), *parts, 2 * nx + theta])
 
-    def _dense(self, factor: Factor, r: Array, jacobian) -> tuple[Array, ...]:
+    def _blocks(self, factor: Factor, r: Array, variables: tuple[Array, ...]) -> tuple[Array, ...]:
         """Blocks over all local coordinates of a step, from the derivatives by variable or by them."""
-        variables, theta = jacobian
         rows = r.shape
 
         def widen(blocks, sizes):
             parts = [blocks.get(name, jnp.zeros((*rows, size), r.dtype)) for name, size in sizes]
             return jnp.concatenate([jnp.zeros((*rows, 0), r.dtype), *parts], axis=-1)
 
-        arrow = theta @ self._spread(factor)
-        if factor.scope == "global":
-            return (arrow,)
-        if self.chart is not None or self._curved:
-            return (*variables, arrow)
+        if factor.scope == "global" or self.chart is not None or self._curved:
+            return tuple(variables)
         count = len(factor.variables)
-        blocks = [
-            widen(dict(zip(factor.variables, part, strict=True)), self.sizes)
-            for part in ([variables[:count], variables[count:]] if factor.scope == "interval" else [variables])
-        ]
-        return (*blocks, arrow)
+        ends = [variables[:count], variables[count:]] if factor.scope == "interval" else [variables]
+        return tuple(widen(dict(zip(factor.variables, part, strict=True)), self.sizes) for part in ends)
 
 
 def over_time(function: Callable, *arguments: PyTree) -> PyTree:
@@ -395,7 +404,7 @@ def over_time(function: Callable, *arguments: PyTree) -> PyTree:
     parts = -(-count // TOGETHER)
     if parts == 1:
         return jax.vmap(function)(*arguments)
-    # The last part looks at some places of the one before once more.
+    # The last part looks at some places of the one before once more. Backwards, each part is evaluated again.
     first = jnp.minimum(jnp.arange(parts) * TOGETHER, count - TOGETHER)
     last = count - (parts - 1) * TOGETHER
 
@@ -408,7 +417,7 @@ def over_time(function: Callable, *arguments: PyTree) -> PyTree:
             [leaf[:-1].reshape((parts - 1) * TOGETHER, *leaf.shape[2:]), leaf[-1, TOGETHER - last :]]
         )
 
-    return jax.tree.map(joined, jax.lax.map(part, first))
+    return jax.tree.map(joined, jax.lax.map(jax.checkpoint(part, prevent_cse=False), first))
 
 
 def _split(stacked, sizes: Sizes) -> dict:
@@ -425,6 +434,11 @@ def _value(residual, factor, arguments):
 
 def _linearization(residual, factor, arguments):
     return value_and_jacobian(residual, arguments)
+
+
+def _by_variables(residual, factor, arguments):
+    variables, change = arguments
+    return value_and_jacobian(lambda variables: residual((variables, change)), variables)
 
 
 def _cost_hessian(residual, factor, arguments):

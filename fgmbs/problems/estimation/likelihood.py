@@ -5,21 +5,19 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from fgmbs.factors.base import Factor
 from fgmbs.factors.transition import transition
 from fgmbs.graph.recordings import JointGraph
 from fgmbs.graph.time_graph import Look, TimeGraph, Unknowns
-from fgmbs.linear import METHODS, Factorization, LeastSquares
+from fgmbs.linear import METHODS, Factorization, LeastSquares, Marginals
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
 from fgmbs.solvers.levenberg_marquardt import response
 from fgmbs.typing import Scalar
 
 _ROUNDS = 8
 """In which derivatives of an estimate settle: its weights depend on it a little."""
-_STEP = 1e-3
-"""Of a difference, in standard deviations of a number that the others are known beside."""
 _KNOWN = 1e30
 """Information of θ where it is taken as known."""
 
@@ -111,11 +109,16 @@ def _normalization(factor: Factor, r: Float[Array, "*places rows"]) -> tuple[Sca
 
 def _transition_volume(system: LeastSquares) -> tuple[Scalar, Array]:
     """(Σ log|det ∂r/∂x| of the transitions by the steps at their ends, how many rows they have)."""
+    transitions, there = _transitions(system)
+    return jnp.sum(jnp.linalg.slogdet(transitions)[1]), system.step_size * jnp.sum(there).astype(float)
+
+
+def _transitions(system: LeastSquares) -> tuple[Float[Array, "*places nx nx"], Bool[Array, "*places 1 1"]]:
+    """(∂r/∂x of the transitions by the steps at their ends, the identity where there is none, where there is one)."""
     size = system.step_size
     ends = system.pair_end[..., :size, :]  # the transition is the first factor between steps
-    there = jnp.any(ends != 0, axis=(-2, -1))
-    logs = jnp.linalg.slogdet(jnp.where(there[..., None, None], ends, jnp.eye(size, dtype=ends.dtype)))[1]
-    return jnp.sum(logs), size * jnp.sum(there).astype(float)
+    there = jnp.any(ends != 0, axis=(-2, -1), keepdims=True)
+    return jnp.where(there, ends, jnp.eye(size, dtype=ends.dtype)), there
 
 
 def volume_of_motions(system: LeastSquares) -> Scalar:
@@ -133,32 +136,43 @@ def volume_of_motions(system: LeastSquares) -> Scalar:
     return 0.5 * _with_known_globals(system).log_determinant() - _transition_volume(system)[0]
 
 
-def ways(graph: TimeGraph | JointGraph, x: Unknowns, system: LeastSquares) -> tuple[list[Unknowns], Float[Array, " p"]]:
-    """(x a little up and down along each of θ in turn, by how much): the motion moves along with θ.
+def slope_of_volume(graph: TimeGraph | JointGraph, x: Unknowns, look: Look) -> Float[Array, " p"]:
+    """The slope of `volume_of_motions` by θ, the most likely motion moving along with θ, noise staying as it is.
 
-    The slope of `volume_of_motions` is that of its differences there. A step of a thousandth of a standard deviation is
-    as good as a derivative, which would be one of what holds derivatives of the dynamics already.
+    With the covariance Σ = A⁻¹ of the motion, d(½ log det A) = ⟨J Σ, dJ⟩, J being the derivatives of all residuals by
+    the motion; so one sweep back through J is enough, and one solution, for all of θ.
 
     Args:
         graph: The graph.
         x: Where the cost is least.
-        system: What is seen there.
+        look: What is seen there.
     """
-    zero = graph.zeros(x)
-    factorization, A = _with_known_globals(system), system.information()
+    system, theta = look.system, jnp.zeros_like(x.globals)
+    factorization = _with_known_globals(system)
+    weights = _volume_by_jacobian(system, factorization.marginals())
+    by_x = jax.grad(lambda x: sum(map(jnp.vdot, weights, graph.jacobian(x))))(x)
+    steps, moved = by_x.steps, 0.0
+    if (E := look.tangents) is not None:
+        columns = jnp.einsum("...xc,...x->...c", E, steps)
+        size = system.step_size
+        steps, by_theta = columns[..., :size], columns[..., size:]
+        moved = jnp.sum(by_theta, axis=tuple(range(by_theta.ndim - 1))) if by_theta.shape[-1] else 0.0
+    # Of θ the motion is A⁻¹ times what it pulls: steps @ A⁻¹ first, for all of θ.
+    pulled, _ = factorization.solve(steps, theta)
+    return by_x.globals + moved - system.information().matvec(pulled, theta)[1]
 
-    def along(theta):
-        pull, _ = A.matvec(zero.steps, theta)
-        direction = Unknowns(factorization.solve(-pull, jnp.zeros_like(theta))[0], theta)
-        pull, push = A.matvec(direction.steps, direction.globals)
-        information = jnp.vdot(direction.steps, pull) + jnp.vdot(direction.globals, push)
-        h = _STEP / jnp.sqrt(jnp.where(information > 0, information, 1.0))
-        moved = lambda way: graph.moved(x, jax.tree.map(lambda leaf: way * leaf, direction))
-        return jax.lax.map(moved, jnp.stack([h, -h])), h
 
-    p = x.globals.shape[0]
-    moved, h = jax.lax.map(along, jnp.eye(p, dtype=x.globals.dtype))
-    return [jax.tree.map(lambda leaf, k=k, way=way: leaf[k, way], moved) for k in range(p) for way in (0, 1)], h
+def _volume_by_jacobian(system: LeastSquares, motion: Marginals) -> tuple[Array, ...]:
+    """Derivatives of `volume_of_motions` by (initial_jacobian, step_jacobian, pair_start, pair_end), from the
+    covariances of the motion with known θ."""
+    steps, pairs = motion.steps, motion.pairs
+    initial = jnp.einsum("...rx,...xy->...ry", system.initial_jacobian, steps[..., 0, :, :])
+    start = system.pair_start @ steps[..., :-1, :, :] + system.pair_end @ pairs
+    end = system.pair_start @ pairs.mT + system.pair_end @ steps[..., 1:, :, :]
+    size = system.step_size
+    transitions, there = _transitions(system)
+    inverses = jnp.where(there, jnp.linalg.inv(transitions), 0.0).mT
+    return initial, system.step_jacobian @ steps, start, end.at[..., :size, :].add(-inverses)
 
 
 def _with_known_globals(system: LeastSquares) -> Factorization:

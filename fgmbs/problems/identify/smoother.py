@@ -281,7 +281,7 @@ def _beside(
     *_, there = to_the_end(leaned, going, enough=ENOUGH)
     leaning = leaning_of(leaned.free, free, there)
     converged = there.status == Status.converged
-    there, slope = volume_slope(problem, there, int(at.iterations), enough=ENOUGH, central=False)
+    there, slope = volume_slope(problem, there, int(at.iterations), enough=ENOUGH)
     slopes = np.concatenate([slope - leaning, size_slopes(problem, there, surveyed(problem, there))])
     return np.stack([np.concatenate([there.x.globals, there.search.logs]), slopes if converged else np.nan * slopes])
 

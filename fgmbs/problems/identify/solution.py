@@ -11,7 +11,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int
 from fgmbs.compiled.ahead import like
 from fgmbs.compiled.tracing import while_loop
 from fgmbs.errors import ArgumentError
-from fgmbs.problems.estimation.likelihood import volume_of_motions, ways
+from fgmbs.problems.estimation.likelihood import slope_of_volume
 from fgmbs.problems.estimation.posterior import Survey, survey
 from fgmbs.problems.identify.likeliest import (
     CORRECTIONS,
@@ -274,7 +274,7 @@ def _rounds(
 
 
 def _seen(
-    problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""], *, central: bool = True
+    problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""]
 ) -> tuple[SmoothingState, Float[Array, " p"], Survey]:
     """(what `volume_slope` sees, the survey)."""
     model, data = model_and_data(problem, at)
@@ -286,12 +286,7 @@ def _seen(
     seen = survey(graph, at.x, look)
     if not problem.free.size:
         return at, jnp.zeros(0), seen
-    ends, h = ways(graph, at.x, look.system)
-    ends = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(ends if central else ends[0::2]))
-    volumes = jax.lax.map(lambda x: volume_of_motions(graph.look(x).system), ends)
-    if not central:
-        return at, (volumes - volume_of_motions(look.system)) / h, seen
-    return at, (volumes[0::2] - volumes[1::2]) / (2 * h), seen
+    return at, slope_of_volume(graph, at.x, look), seen
 
 
 def _bend(problem: SmoothingProblem, end: _Climbed, at: SmoothingState, seen: Survey) -> Float[Array, "p p"]:
@@ -303,7 +298,7 @@ def _bend(problem: SmoothingProblem, end: _Climbed, at: SmoothingState, seen: Su
         leaned, going = beside(problem, at, end.std, end.leaning, move, jnp)
         there = _rounds(leaned, going, _ENDLESS, sized=False)
         leaning, converged = leaning_of(leaned.free, free, there, jnp), there.status == Status.converged
-        there, slope, seen = _seen(problem, there, at.iterations, central=False)
+        there, slope, seen = _seen(problem, there, at.iterations)
         slopes = jnp.concatenate([slope - leaning, size_slopes(problem, there, seen)])
         where = jnp.concatenate([there.x.globals, there.search.logs])
         return jnp.stack([where, jnp.where(converged, slopes, jnp.nan)])

@@ -16,7 +16,7 @@ from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.inputs import Disturbance, augmented, remembered, white
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.graph import SENSORS, StepData
-from fgmbs.problems.estimation.likelihood import settled, volume_of_motions, ways
+from fgmbs.problems.estimation.likelihood import settled, slope_of_volume
 from fgmbs.problems.estimation.memory import memory_told
 from fgmbs.problems.estimation.noise_sizes import SizeSearch, Told, slope, with_sizes
 from fgmbs.problems.estimation.posterior import Derived, FactorRows, Survey, derived, survey, totals
@@ -149,7 +149,7 @@ def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
 
 
 def volume_slope(
-    problem: SmoothingProblem, at: SmoothingState, since: int, *, enough: float = 0.0, central: bool = True
+    problem: SmoothingProblem, at: SmoothingState, since: int, *, enough: float = 0.0
 ) -> tuple[SmoothingState, Float[np.ndarray, " p"]]:
     """(the estimate as the problem sees it, the slope by θ of what their likelihood has besides the cost).
 
@@ -158,14 +158,9 @@ def volume_slope(
         at: Its estimate, or that of the problem with other priors.
         since: As of `seen_by`.
         enough: As of `improved`.
-        central: By what is seen to both sides: else to one, which is as good for differences of slopes.
     """
     at = seen_by(problem, at, since, enough=enough)
-    ends, h = moved_along(problem, at)
-    volumes = np.array([_volume(looked(problem, at, x, enough=enough)) for x in (ends if central else ends[0::2])])
-    if not central:
-        return at, (volumes - np.asarray(_volume(at.look))) / np.asarray(h)
-    return at, (volumes[0::2] - volumes[1::2]) / (2 * np.asarray(h))
+    return at, np.asarray(_volume_slope(problem, at))
 
 
 def seen_by(problem: SmoothingProblem, at: SmoothingState, since: int, *, enough: float = 0.0) -> SmoothingState:
@@ -185,15 +180,9 @@ def seen_by(problem: SmoothingProblem, at: SmoothingState, since: int, *, enough
 
 
 @program(**ONCE)
-def moved_along(problem: SmoothingProblem, at: SmoothingState) -> tuple[list[Unknowns], Float[Array, " p"]]:
-    """See `ways`."""
+def _volume_slope(problem: SmoothingProblem, at: SmoothingState) -> Float[Array, " p"]:
     model, data = model_and_data(problem, at)
-    return ways(model.graph(at.x, data), at.x, at.look.system)
-
-
-@program
-def _volume(look: Look) -> Scalar:
-    return volume_of_motions(look.system)
+    return slope_of_volume(model.graph(at.x, data), at.x, at.look)
 
 
 def resumed(at: SmoothingState) -> SmoothingState:
@@ -321,8 +310,7 @@ def lowered_rounds(
     after = _improved.like(problem, first, first.x, most, enough=enough)
     yield surveyed.ahead(problem, after)
     if volume:
-        yield moved_along.ahead(problem, after)
-        yield _volume.ahead(after.look)
+        yield _volume_slope.ahead(problem, after)
     if ends:
         yield concluded.ahead(problem, after, surveyed.like(problem, after))
 
