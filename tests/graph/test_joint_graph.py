@@ -97,7 +97,11 @@ def test_cost_gradient_and_hessian_are_the_sums(graphs):
 def test_look_has_the_rows_of_all_recordings(graphs):
     joint, each, x = graphs
     cost, gradient, _, looks = sums(each, x)
-    look = eqx.filter_jit(JointGraph.look)(joint, x)
+    look, jacobian = eqx.filter_jit(lambda joint, x: (joint.look(x), joint.jacobian(x)))(joint, x)
+    system = look.system
+    by_steps = system.initial_jacobian, system.step_jacobian, system.pair_start, system.pair_end
+    for ours, theirs in zip(jacobian, by_steps, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(look.cost, cost, rtol=1e-13)
     np.testing.assert_allclose(flat(Unknowns(*look.system.gradient())), gradient, rtol=1e-11, atol=1e-11)
     for name in vars(look.system):

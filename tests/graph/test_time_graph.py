@@ -162,6 +162,16 @@ def _stacked(system):
     return rows
 
 
+def by_steps(system):
+    return system.initial_jacobian, system.step_jacobian, system.pair_start, system.pair_end
+
+
+def test_jacobian_by_steps_alone_is_that_of_look():
+    blocks, system = jax.jit(lambda x: (GRAPH.jacobian(x), GRAPH.look(x).system))(X)
+    for ours, theirs in zip(blocks, by_steps(system), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-13, atol=1e-13)
+
+
 def test_rows_are_those_of_the_dense_jacobian(by_hand, by_graph):
     pairs, *_ = by_hand
     (system, _), *_ = by_graph

@@ -121,8 +121,10 @@ def _transitions(system: LeastSquares) -> tuple[Float[Array, "*places nx nx"], B
     return jnp.where(there, ends, jnp.eye(size, dtype=ends.dtype)), there
 
 
-def volume_of_motions(system: LeastSquares) -> Scalar:
-    """What minus the logarithm of the likelihood of θ has besides the cost of the most likely motion.
+def slope_of_volume(graph: TimeGraph | JointGraph, x: Unknowns, look: Look) -> Float[Array, " p"]:
+    """The slope by θ of what minus the logarithm of its likelihood has besides the cost of the most likely motion.
+
+    The motion moves along with θ, noise stays as it is.
 
     Of the motion that is most likely with θ, −log p(readings | θ) = cost + ½ log det A − Σ log|det ∂r/∂x|, A being the
     information of the motion and ∂r/∂x that of a transition by the step at its end: how much room there is for motions.
@@ -130,17 +132,8 @@ def volume_of_motions(system: LeastSquares) -> Scalar:
     beside are wrong however long the recording is; damping that is seen by unknown forces alone is found to be 0. Exact
     for a linear graph.
 
-    Args:
-        system: What is seen at that motion.
-    """
-    return 0.5 * _with_known_globals(system).log_determinant() - _transition_volume(system)[0]
-
-
-def slope_of_volume(graph: TimeGraph | JointGraph, x: Unknowns, look: Look) -> Float[Array, " p"]:
-    """The slope of `volume_of_motions` by θ, the most likely motion moving along with θ, noise staying as it is.
-
-    With the covariance Σ = A⁻¹ of the motion, d(½ log det A) = ⟨J Σ, dJ⟩, J being the derivatives of all residuals by
-    the motion; so one sweep back through J is enough, and one solution, for all of θ.
+    With J the derivatives of all residuals by the motion and its covariance A⁻¹, d(½ log det A) = ⟨J A⁻¹, dJ⟩: one
+    sweep back through J and one solution are enough for all of θ.
 
     Args:
         graph: The graph.
@@ -163,8 +156,8 @@ def slope_of_volume(graph: TimeGraph | JointGraph, x: Unknowns, look: Look) -> F
 
 
 def _volume_by_jacobian(system: LeastSquares, motion: Marginals) -> tuple[Array, ...]:
-    """Derivatives of `volume_of_motions` by (initial_jacobian, step_jacobian, pair_start, pair_end), from the
-    covariances of the motion with known θ."""
+    """Derivatives of ½ log det A − Σ log|det ∂r/∂x| by (initial_jacobian, step_jacobian, pair_start, pair_end), from
+    the covariances of the motion with known θ."""
     steps, pairs = motion.steps, motion.pairs
     initial = jnp.einsum("...rx,...xy->...ry", system.initial_jacobian, steps[..., 0, :, :])
     start = system.pair_start @ steps[..., :-1, :, :] + system.pair_end @ pairs

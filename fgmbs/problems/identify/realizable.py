@@ -39,7 +39,7 @@ def limited(problem: SmoothingProblem) -> SmoothingProblem:
     free, mechanism = problem.free, problem.mechanism
     if not any(of_mechanism(place) and place.copies == 1 for place in free.places):
         return problem
-    names = tuple(mechanism.margins())
+    names = tuple(eqx.filter_eval_shape(mechanism.margins))
     if not names:
         return problem
     free = dataclasses.replace(free, limited=names, least=jax.device_put(np.zeros(len(names))))
