@@ -11,6 +11,8 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int
 from fgmbs.compiled.ahead import like
 from fgmbs.compiled.tracing import while_loop
 from fgmbs.errors import ArgumentError
+from fgmbs.graph.recordings import JointGraph
+from fgmbs.graph.time_graph import TimeGraph
 from fgmbs.problems.estimation.likelihood import slope_of_volume
 from fgmbs.problems.estimation.posterior import Survey, survey
 from fgmbs.problems.identify.likeliest import (
@@ -154,7 +156,8 @@ def _solve(problem: IdentificationProblem) -> Identified:
 
     def correct(now: _Correcting) -> _Correcting:
         climbed = now.climbed
-        at, slope, seen = _seen(problem, climbed.at, climbed.since)
+        at, seen, graph = _seen(problem, climbed.at, climbed.since)
+        slope = slope_of_volume(graph, at.x, at.look)
         likelihood, information = likelihood_of(seen, jnp), seen.information
         was, slope_was, information_was, leaning_was = now.kept
         solved, led = climbed.at.status == Status.converged, now.count > 0
@@ -201,11 +204,11 @@ def _solve(problem: IdentificationProblem) -> Identified:
         )
 
     if p == 0:
-        at, _, seen = _seen(problem, at, at.iterations)
+        at, seen, _ = _seen(problem, at, at.iterations)
         return Identified(at.x.globals, seen.information, free.sigma, _priors(problem), nothing.left, square, at)
     end = while_loop(lambda now: ~now.done, correct, begin)
     end = _where(end.climbed.likelihood > end.other.likelihood, end.climbed, end.other)
-    at, _, seen = _seen(problem, end.at, end.since)
+    at, seen, _ = _seen(problem, end.at, end.since)
     leaned = leaning_problem(problem, at.x.globals, end.std, end.leaning, jnp)
     leaned = _where(jnp.any(end.leaning != 0), _priors(leaned), _priors(problem))
     bend = jax.lax.cond(end.sized, lambda: _bend(problem, end, at, seen), lambda: square)
@@ -275,18 +278,15 @@ def _rounds(
 
 def _seen(
     problem: SmoothingProblem, at: SmoothingState, since: Int[Array, ""]
-) -> tuple[SmoothingState, Float[Array, " p"], Survey]:
-    """(what `volume_slope` sees, the survey)."""
+) -> tuple[SmoothingState, Survey, TimeGraph | JointGraph]:
+    """(what `seen_by` sees, the survey, the graph)."""
     model, data = model_and_data(problem, at)
     graph = model.graph(at.x, data)
     look = graph.look(at.x)
     k = jnp.arange(at.history.size)
     history = jnp.where((k >= since) & (k < at.iterations), look.cost, at.history)
     at = eqx.tree_at(lambda at: (at.look, at.history), at, (look, history))
-    seen = survey(graph, at.x, look)
-    if not problem.free.size:
-        return at, jnp.zeros(0), seen
-    return at, slope_of_volume(graph, at.x, look), seen
+    return at, survey(graph, at.x, look), graph
 
 
 def _bend(problem: SmoothingProblem, end: _Climbed, at: SmoothingState, seen: Survey) -> Float[Array, "p p"]:
@@ -298,7 +298,8 @@ def _bend(problem: SmoothingProblem, end: _Climbed, at: SmoothingState, seen: Su
         leaned, going = beside(problem, at, end.std, end.leaning, move, jnp)
         there = _rounds(leaned, going, _ENDLESS, sized=False)
         leaning, converged = leaning_of(leaned.free, free, there, jnp), there.status == Status.converged
-        there, slope, seen = _seen(problem, there, at.iterations)
+        there, seen, graph = _seen(problem, there, at.iterations)
+        slope = slope_of_volume(graph, there.x, there.look)
         slopes = jnp.concatenate([slope - leaning, size_slopes(problem, there, seen)])
         where = jnp.concatenate([there.x.globals, there.search.logs])
         return jnp.stack([where, jnp.where(converged, slopes, jnp.nan)])
