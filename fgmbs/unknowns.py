@@ -206,13 +206,13 @@ class Free(eqx.Module):
         old, structure = jax.tree_util.tree_flatten_with_path(tree)
         return jax.tree.unflatten(structure, [new.get(path, leaf) for path, leaf in old])
 
-    def numbers(self, theta: Float[Array, "*p"]) -> list[Array]:
+    def numbers(self, theta: Float[Array | np.ndarray, "*p"]) -> list[Array | np.ndarray]:
         """What θ, or something of its shape, has of each place, in the shape of the leaf; a row for every recording
         where each has its own."""
         parts, start = [], 0
         for place in self.places:
             rows = () if place.copies == 1 else (place.copies,)
-            parts.append(theta[start : start + place.size].reshape(*rows, *place.shape))
+            parts.append(theta[start : start + place.size].reshape((*rows, *place.shape)))
             start += place.size
         return parts
 
@@ -321,9 +321,10 @@ class Free(eqx.Module):
         """Which of θ are logarithms."""
         return np.concatenate([np.zeros(0, bool), *(np.full(place.size, place.log) for place in self.places)])
 
-    def values(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The numbers of the leaves."""
-        return jnp.where(self.logs, jnp.exp(theta), theta) if self.logs.any() else theta
+    def values(self, theta: Float[Array | np.ndarray, " p"]) -> Float[Array | np.ndarray, " p"]:
+        """The numbers of the leaves; of an array of NumPy without JAX."""
+        xp = np if isinstance(theta, np.ndarray) else jnp
+        return xp.where(self.logs, xp.exp(theta), theta) if self.logs.any() else theta
 
     def theta(self, values: Float[Array, " p"]) -> Float[Array, " p"]:
         """θ of the numbers of the leaves; of a bound below zero the logarithm is that of zero."""
@@ -331,11 +332,13 @@ class Free(eqx.Module):
             return values
         return jnp.where(self.logs, jnp.log(jnp.where(self.logs, jnp.maximum(values, 0.0), 1.0)), values)
 
-    def deviations(self, theta: Float[Array, " p"], sigma: Float[Array, " p"]) -> Float[Array, " p"]:
+    def deviations(
+        self, theta: Float[Array | np.ndarray, " p"], sigma: Float[np.ndarray, " p"]
+    ) -> Float[np.ndarray, " p"]:
         """Standard deviations of the numbers of the leaves, from those of θ."""
-        return jnp.where(self.logs, self.values(theta), 1.0) * sigma if self.logs.any() else sigma
+        return np.where(self.logs, self.values(theta), 1.0) * sigma if self.logs.any() else sigma
 
-    def named(self, numbers: Float[Array, " p"]) -> dict[str, Array]:
+    def named(self, numbers: Float[Array | np.ndarray, " p"]) -> dict[str, Array | np.ndarray]:
         """What each place has of numbers like θ, by name."""
         return dict(zip(self.names, self.numbers(numbers), strict=True))
 

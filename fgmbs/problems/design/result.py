@@ -5,7 +5,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy import special
@@ -92,8 +91,8 @@ class ExcitationDesign:
         unit = 1 / np.sqrt(np.diag(information))
         scaled = unit[:, None] * information * unit
         covariance = unit[:, None] * np.linalg.pinv(scaled, rcond=1e-15, hermitian=True) * unit
-        sigma = jnp.asarray(np.sqrt(np.maximum(np.diag(covariance), 0.0)))
-        return dict(zip(self.names, np.asarray(self.free.deviations(self.free.value, sigma)).tolist(), strict=True))
+        sigma = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        return dict(zip(self.names, self.free.deviations(np.asarray(self.free.value), sigma).tolist(), strict=True))
 
     @property
     def std(self) -> dict[str, float]:

@@ -39,7 +39,7 @@ from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import looked, lowered_rounds, resizing, resumed, seen_by, surveyed, volume_slope
 from fgmbs.problems.smooth.slopes import size_slopes
-from fgmbs.status import Status
+from fgmbs.status import Status, is_one_of
 from fgmbs.unknowns import Free
 
 ENOUGH = 1e-6
@@ -80,12 +80,12 @@ class Found(eqx.Module):
 
     @property
     def settled(self) -> bool:
-        return bool(self.at.status == Status.converged) and not self.unsettled
+        return is_one_of(self.at.status, Status.converged) and not self.unsettled
 
     @property
     def likelihood(self) -> float:
         """Logarithm of the density of θ given the readings but for a constant; −∞ where nothing was found."""
-        if self.at.status != Status.converged:
+        if not is_one_of(self.at.status, Status.converged):
             return -np.inf
         return float(likelihood_of(self.survey))
 
@@ -140,7 +140,7 @@ def _first_found(
     """The same from where the recordings were followed to, by a problem with large forces and parameters held."""
     *_, at = itertools.islice(to_the_end(loose, begun_at(loose, at, sizes=False), enough=ENOUGH), ON_THE_WAY)
     problem = with_wide_priors(problem, surveyed(loose, at))
-    weight = jax.device_put(np.asarray(STILL / np.max(problem.mechanism.reach)))
+    weight = jax.device_put(np.asarray(STILL / np.max(np.asarray(problem.mechanism.reach))))
     first = along = begun_at(problem, at, sizes=False, held=weight)
     for round, along in enumerate(itertools.islice(to_the_end(problem, first, enough=ENOUGH), ON_THE_WAY)):
         tell("solving along the first motion", round, float(along.look.cost))
@@ -206,20 +206,20 @@ def corrected(
         leaned: … that of this, with other priors.
     """
     p = problem.free.size
-    if p == 0 or at.status != Status.converged:
+    if p == 0 or not is_one_of(at.status, Status.converged):
         return Found.here(problem, at)
     leaned = problem if leaned is None else leaned
     leaning, bend = leaning_of(leaned.free, problem.free, at), np.zeros((p, p))
     unsettled, since, reach, sized, kept = "", int(at.iterations), FARTHEST, False, None
     rise = highest = gained = 0.0
     for count in range(CORRECTIONS + 1):
-        better = at.status == Status.converged
+        better = is_one_of(at.status, Status.converged)
         if better:
             at, slope = volume_slope(problem, at, since, enough=ENOUGH)
             here = surveyed(problem, at)
             if kept is not None:
                 was, seen, *by = kept
-                moved, changed = at.x.globals - was.x.globals, (slope - by[0], leaning - by[1])
+                moved, changed = np.asarray(at.x.globals) - was.x.globals, (slope - by[0], leaning - by[1])
                 bend = bent(problem.free, bend, at.x.globals, seen.information, moved, *changed)
                 gained = _gained(problem, (was, seen), (at, here))
                 better = rise + gained >= highest - WORSE
@@ -280,7 +280,7 @@ def _beside(
     leaned, going = beside(problem, at, std, leaning, move)
     *_, there = to_the_end(leaned, going, enough=ENOUGH)
     leaning = leaning_of(leaned.free, free, there)
-    converged = there.status == Status.converged
+    converged = is_one_of(there.status, Status.converged)
     there, slope = volume_slope(problem, there, int(at.iterations), enough=ENOUGH)
     slopes = np.concatenate([slope - leaning, size_slopes(problem, there, surveyed(problem, there))])
     return np.stack([np.concatenate([there.x.globals, there.search.logs]), slopes if converged else np.nan * slopes])
@@ -311,7 +311,7 @@ def degrees_of_freedom(problem: SmoothingProblem, at: SmoothingState) -> np.ndar
     sizes = np.nan_to_num(np.asarray(_size_covariance(at.search)), nan=np.inf, posinf=_UNTOLD)
 
     def logs(change):
-        aside = eqx.tree_at(lambda at: at.search.logs, at, at.search.logs + change)
+        aside = eqx.tree_at(lambda at: at.search.logs, at, jax.device_put(np.asarray(at.search.logs) + change))
         aside = seen_by(problem, aside, int(at.iterations), enough=ENOUGH)
         return np.log(np.maximum(np.diag(covariance_of(np.asarray(surveyed(problem, aside).information))), 1e-300))
 

@@ -56,17 +56,17 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
         parts = np.asarray(leaf) if problem.several else np.asarray(leaf)[None]
         return np.concatenate([part[:count] for part, count in zip(parts, counts, strict=True)])
 
-    theta, free, sizes = solution.x.globals, problem.free, problem.sizes
+    theta, logs, free, sizes = np.asarray(solution.x.globals), np.asarray(solution.sizes), problem.free, problem.sizes
     named = n + nv + len(augmented(problem.inputs))
     q, dq, forces, _ = np.split(together(solution.x.steps), [n, n + nv, named], axis=1)
     derived = jax.tree.map(together, solution.derived)
     free_std = free.deviations(theta, _deviations(seen.marginals.globals))
-    sizes_std = sizes.deviations(solution.sizes, _deviations(solution.sizes_covariance))
-    found = sizes.named(sizes.values(solution.sizes))
+    sizes_std = sizes.deviations(logs, _deviations(solution.sizes_covariance))
+    found = jax.device_put(sizes.named(sizes.values(logs)))
     sensors, inputs = with_sizes(problem.sensors, problem.inputs, found)
     shared = free.put_back((problem.mechanism, {part.name: part for part in (*sensors, *inputs)}))[1]
     sensors, inputs = (tuple(shared[part.name] for part in parts) for parts in (sensors, inputs))
-    unknowns = free.named(free.values(theta)) | found
+    unknowns = jax.device_put(free.named(free.values(theta))) | found
     recording = np.repeat(np.arange(len(counts)), counts)
     gains = np.array([gains_of(inputs, free.of(k).chosen(free.values(theta))) for k in range(len(counts))])[recording]
     history = np.asarray(at.history)
@@ -92,7 +92,7 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
             )
         ),
         unknowns=unknowns,
-        unknowns_std=free.named(free_std) | sizes.named(sizes_std),
+        unknowns_std=jax.device_put(free.named(free_std) | sizes.named(sizes_std)),
         free=free,
         sizes=sizes,
         status=solution.status,
@@ -108,8 +108,8 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
     )
 
 
-def _deviations(covariance: Float[Array, "p p"]) -> Float[Array, " p"]:
-    return jax.device_put(np.sqrt(np.diag(np.asarray(covariance))))
+def _deviations(covariance: Float[Array, "p p"]) -> Float[np.ndarray, " p"]:
+    return np.sqrt(np.diag(np.asarray(covariance)))
 
 
 def _branches(problem: SmoothingProblem, solution: Solution) -> tuple[Branch, ...]:
