@@ -43,7 +43,7 @@ def test_theta_is_what_is_unknown_logarithms_of_positive_numbers(tree):
     np.testing.assert_allclose([moved["length"], *moved["place"], moved["mass"]], [1, 5, 6, 4])
     np.testing.assert_allclose(free.theta(free.values(free.value)), free.value)
     # Of the logarithm a small standard deviation is a relative one.
-    np.testing.assert_allclose(free.deviations(free.value, jnp.array([0.01, 0.5, 0.6])), [0.02, 0.5, 0.6])
+    np.testing.assert_allclose(free.deviations(free.value, np.array([0.01, 0.5, 0.6])), [0.02, 0.5, 0.6])
     back = free.put_back(rest)
     for ours, given in zip(jax.tree.leaves(back), jax.tree.leaves(tree), strict=True):
         np.testing.assert_allclose(ours, given)

@@ -56,19 +56,20 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
         parts = np.asarray(leaf) if problem.several else np.asarray(leaf)[None]
         return np.concatenate([part[:count] for part, count in zip(parts, counts, strict=True)])
 
-    theta, logs, free, sizes = np.asarray(solution.x.globals), np.asarray(solution.sizes), problem.free, problem.sizes
+    theta, free, sizes = solution.x.globals, problem.free, problem.sizes
+    values, logs = jax.device_put(free.values(np.asarray(theta))), np.asarray(solution.sizes)
     named = n + nv + len(augmented(problem.inputs))
     q, dq, forces, _ = np.split(together(solution.x.steps), [n, n + nv, named], axis=1)
     derived = jax.tree.map(together, solution.derived)
-    free_std = free.deviations(theta, _deviations(seen.marginals.globals))
+    free_std = free.deviations(np.asarray(theta), _deviations(seen.marginals.globals))
     sizes_std = sizes.deviations(logs, _deviations(solution.sizes_covariance))
     found = jax.device_put(sizes.named(sizes.values(logs)))
     sensors, inputs = with_sizes(problem.sensors, problem.inputs, found)
     shared = free.put_back((problem.mechanism, {part.name: part for part in (*sensors, *inputs)}))[1]
     sensors, inputs = (tuple(shared[part.name] for part in parts) for parts in (sensors, inputs))
-    unknowns = jax.device_put(free.named(free.values(theta))) | found
+    unknowns = free.named(values) | found
     recording = np.repeat(np.arange(len(counts)), counts)
-    gains = np.array([gains_of(inputs, free.of(k).chosen(free.values(theta))) for k in range(len(counts))])[recording]
+    gains = np.array([gains_of(inputs, free.of(k).chosen(values)) for k in range(len(counts))])[recording]
     history = np.asarray(at.history)
     return SmoothedMotion(
         mechanism=rebuilt(free.of(0), (problem.mechanism, {}), theta)[0].bare(),
