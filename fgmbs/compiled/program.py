@@ -34,7 +34,10 @@ FULLY = {"xla_backend_optimization_level": 3}
 is compiled as fast, and takes two thirds of the time."""
 
 ONCE = {"xla_backend_optimization_level": 0}
-"""Options of a program that hardly computes: it is compiled in two thirds of the time, and takes twice as long."""
+"""Options of a program that hardly computes: it is compiled in two thirds of the time, and takes up to six times as
+long. Not taken where its arguments are large."""
+_LARGE = 1_000_000
+"""Numbers in the arguments of a program."""
 
 
 class _Entry:
@@ -65,7 +68,8 @@ class _Entry:
             with self.compiling:
                 if self.compiled is None:
                     with store.alone(self.file):
-                        self.compiled = self.lowered.compile(compiler_options=_options(program.options))
+                        options = _options(program.options, sum(array.size for array in arrays))
+                        self.compiled = self.lowered.compile(compiler_options=options)
                     store.save(self.file, self.compiled)
                     self.lowered = None
         return self.compiled
@@ -84,8 +88,9 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _options(own: dict[str, Any]) -> dict[str, Any]:
-    """Of XLA's compiler, for a program with options of its own."""
+def _options(own: dict[str, Any], size: int) -> dict[str, Any]:
+    """Of XLA's compiler, for a program with options of its own and so many numbers in its arguments."""
+    own = _NONE if own == ONCE and size > _LARGE else own
     options = {name: value for name, value in _FASTER.items() if _is_accepted(name)} | own
     if jax.config.read("jax_disable_most_optimizations"):
         options.pop("xla_backend_optimization_level", None)

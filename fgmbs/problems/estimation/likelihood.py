@@ -18,6 +18,8 @@ from fgmbs.typing import Scalar
 
 _ROUNDS = 8
 """In which derivatives of an estimate settle: its weights depend on it a little."""
+_FEW = 6
+"""Numbers whose slopes are found as fast by sweeps forward, one for each, as by one back."""
 _KNOWN = 1e30
 """Information of θ where it is taken as known."""
 
@@ -133,26 +135,36 @@ def slope_of_volume(graph: TimeGraph | JointGraph, x: Unknowns, look: Look) -> F
     for a linear graph.
 
     With J the derivatives of all residuals by the motion and its covariance A⁻¹, d(½ log det A) = ⟨J A⁻¹, dJ⟩: one
-    sweep back through J and one solution are enough for all of θ.
+    sweep back through J and one solution are enough for all of θ. Of few numbers a sweep forward for each is as fast,
+    and compiled in two thirds of the time.
 
     Args:
         graph: The graph.
         x: Where the cost is least.
         look: What is seen there.
     """
-    system, theta = look.system, jnp.zeros_like(x.globals)
-    factorization = _with_known_globals(system)
+    system, theta, E = look.system, jnp.zeros_like(x.globals), look.tangents
+    size, A, factorization = system.step_size, system.information(), _with_known_globals(system)
     weights = _volume_by_jacobian(system, factorization.marginals())
-    by_x = jax.grad(lambda x: sum(map(jnp.vdot, weights, graph.jacobian(x))))(x)
-    steps, moved = by_x.steps, 0.0
-    if (E := look.tangents) is not None:
-        columns = jnp.einsum("...xc,...x->...c", E, steps)
-        size = system.step_size
-        steps, by_theta = columns[..., :size], columns[..., size:]
-        moved = jnp.sum(by_theta, axis=tuple(range(by_theta.ndim - 1))) if by_theta.shape[-1] else 0.0
-    # Of θ the motion is A⁻¹ times what it pulls: steps @ A⁻¹ first, for all of θ.
-    pulled, _ = factorization.solve(steps, theta)
-    return by_x.globals + moved - system.information().matvec(pulled, theta)[1]
+    volume = lambda x: sum(map(jnp.vdot, weights, graph.jacobian(x)))
+    moves = E is not None and E.shape[-1] > size
+
+    def along(way):
+        pull, _ = A.matvec(graph.zeros(x).steps, way)
+        steps, _ = factorization.solve(-pull, theta)
+        if E is not None:
+            steps = jnp.einsum("...xc,...c->...x", E[..., :size], steps) + (E[..., size:] @ way if moves else 0.0)
+        return jax.jvp(volume, (x,), (Unknowns(steps, way),))[1]
+
+    if theta.size <= _FEW:
+        return jax.lax.map(along, jnp.eye(theta.size, dtype=theta.dtype))
+    by_x = jax.grad(volume)(x)
+    steps, slope = by_x.steps, by_x.globals
+    if moves:
+        slope = slope + jnp.einsum("...xc,...x->c", E[..., size:], steps)
+    if E is not None:
+        steps = jnp.einsum("...xc,...x->...c", E[..., :size], steps)
+    return slope - A.matvec(factorization.solve(steps, theta)[0], theta)[1]
 
 
 def _volume_by_jacobian(system: LeastSquares, motion: Marginals) -> tuple[Array, ...]:

@@ -67,9 +67,11 @@ def dense_volume(system):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("in_parts", [False, True])
-def test_slope_is_that_of_dense_determinants(graphs, which, in_parts, monkeypatch):
+@pytest.mark.parametrize(("few", "in_parts"), [(4, False), (3, False), (3, True)])
+def test_slope_is_that_of_dense_determinants(graphs, which, few, in_parts, monkeypatch):
+    """By sweeps forward and by one back, of all steps at once and in parts."""
     graph, x = graphs[which]
+    monkeypatch.setattr("fgmbs.problems.estimation.likelihood._FEW", few)
     if in_parts:
         for module in ("recordings", "time_graph"):
             monkeypatch.setattr(f"fgmbs.graph.{module}.TOGETHER", 4)
