@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fgmbs.compiled import identity, store
-from fgmbs.compiled.program import Program, forget, program
+from fgmbs.compiled.program import FULLY, ONCE, Program, forget, program
 from fgmbs.compiled.structure import Blank, Returned, split
 from fgmbs.io.planar.load import parse_mechanism
 from fgmbs.sensors import Gyroscope
@@ -70,6 +70,25 @@ def test_options_that_change_programs_are_heeded(fresh):
         count = len(TRACED)
         scaled(pair, by)
         assert len(TRACED) == count + 1
+
+
+def test_what_hardly_computes_is_optimized_where_its_arguments_are_large(users_code, fresh, monkeypatch):
+    """By the level at which XLA compiles; other options of a program stay."""
+    program(lambda x: x)(jnp.zeros(1))  # by now it is known which options there are
+    taken = []
+    compile = jax.stages.Lowered.compile
+
+    def heard(lowered, compiler_options=None):
+        taken.append(compiler_options["xla_backend_optimization_level"])
+        return compile(lowered, compiler_options)
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", heard)
+    monkeypatch.setattr("fgmbs.compiled.program._LARGE", 10)
+    for options in (ONCE, FULLY, {}):
+        own = program(**options)(lambda x: x + 1)
+        for size in (10, 11):
+            np.testing.assert_array_equal(own(jnp.zeros(size)), 1.0)
+    assert taken == [0, 1, 3, 3, 1, 1]
 
 
 def test_what_is_done_ahead_is_found(fresh):
