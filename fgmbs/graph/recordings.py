@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from fgmbs.factors.base import Factor
-from fgmbs.graph.time_graph import TOGETHER, Look, TimeGraph, Unknowns
+from fgmbs.graph.places import over_recordings
+from fgmbs.graph.time_graph import Look, TimeGraph, Unknowns
 from fgmbs.linear.blocks import BlockTridiagonal, LeastSquares
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free
@@ -100,7 +101,7 @@ class JointGraph(eqx.Module):
             ends = (Unknowns(own, point.globals) for own, point in zip(steps, points, strict=True))
             return function(eqx.combine(numbers, rest), *ends)
 
-        return _over_recordings(of_one, numbers, tuple(point.steps for point in points))
+        return over_recordings(of_one, numbers, tuple(point.steps for point in points))
 
     @property
     def _alone(self) -> TimeGraph:
@@ -109,19 +110,6 @@ class JointGraph(eqx.Module):
         first = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, first)
         where = lambda graph: (graph.times, graph.chart)
         return eqx.tree_at(where, first, (first.times[:1], None), is_leaf=lambda leaf: leaf is None)
-
-
-def _over_recordings(function: Callable, *arguments: PyTree) -> PyTree:
-    """`jax.vmap`; of many steps some recordings at a time, all parts of one size: what is needed on the way of 20
-    recordings of 300 steps would not fit into the cache (look, four-bar: 67 ms, in parts 26). Backwards, each part is
-    evaluated again."""
-    count, steps = arguments[-1][0].shape[:2]
-    size = max(k for k in range(1, count + 1) if count % k == 0 and (k == 1 or k * steps <= TOGETHER))
-    if size == count:
-        return jax.vmap(function)(*arguments)
-    parts = jax.tree.map(lambda leaf: leaf.reshape(count // size, size, *leaf.shape[1:]), arguments)
-    found = jax.lax.map(jax.checkpoint(lambda part: jax.vmap(function)(*part), prevent_cse=False), parts)
-    return jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), found)
 
 
 def _with_factors(graph: TimeGraph, wanted: Callable) -> TimeGraph:

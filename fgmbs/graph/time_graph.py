@@ -8,23 +8,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from fgmbs.algebra.slopes import changed
 from fgmbs.dynamics.chart import MotionChart
 from fgmbs.errors import ArgumentError
-from fgmbs.factors.base import Factor, Instant, value_and_jacobian
+from fgmbs.factors.base import Factor, Instant
 from fgmbs.graph.model import Model, has_mechanism, margins, mechanism_slopes, of_mechanism, rebuilt
+from fgmbs.graph.places import by_variables, cost_hessian, linearization, over_time, value
 from fgmbs.linear.blocks import BlockTridiagonal, LeastSquares
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free
 
 Sizes = tuple[tuple[str, int], ...]
-
-TOGETHER = 1024
-"""Steps that are evaluated together."""
 
 
 class Unknowns(NamedTuple):
@@ -139,7 +136,7 @@ class TimeGraph(eqx.Module):
 
     def factor_costs(self, x: Unknowns) -> Float[Array, " factors"]:
         """Cost of every factor, summed over time."""
-        return jnp.stack([jnp.sum(factor.costs(r)) for factor, r in self._evaluate(x, _value)])
+        return jnp.stack([jnp.sum(factor.costs(r)) for factor, r in self._evaluate(x, value)])
 
     def model(self, theta: Float[Array, " p"]) -> Model:
         """(mechanism, shared) of θ."""
@@ -183,7 +180,7 @@ class TimeGraph(eqx.Module):
 
     def residuals(self, x: Unknowns) -> tuple[Float[Array, "*places rows"], ...]:
         """Whitened residuals of every factor at all its places, before any robust loss."""
-        return tuple(r for _, r in self._evaluate(x, _value))
+        return tuple(r for _, r in self._evaluate(x, value))
 
     def linearize(self, x: Unknowns) -> tuple[LeastSquares, Scalar]:
         """The whitened least-squares system in δ at x, and the cost there."""
@@ -194,11 +191,10 @@ class TimeGraph(eqx.Module):
         rows = {"initial": [], "step": [], "interval": [], "global": []}
         robust = 0.0
         residuals, tangents = [], self.tangents(x)
-        for factor, r, jacobian in self._evaluate(x, _linearization, tangents):
+        for factor, r, jacobian in self._evaluate(x, linearization, tangents):
             residuals.append(r)
             variables, theta = jacobian
-            blocks = (*self._blocks(factor, r, variables), theta @ self._spread(factor))
-            parts = factor.reweighted(r, *blocks)
+            parts = factor.reweighted(r, *self._blocks(factor, r, variables), theta @ self._spread(factor))
             rows[factor.scope].append(parts)
             if factor.loss is not None:
                 robust += jnp.sum(factor.costs(r)) - 0.5 * jnp.sum(parts[0] ** 2)
@@ -239,7 +235,7 @@ class TimeGraph(eqx.Module):
         rows = {scope: [(jnp.zeros((*lead, 0, nx), x.steps.dtype),) * ends] for scope, (lead, ends) in leads.items()}
         of_steps = tuple(factor for factor in self.factors if factor.scope != "global")
         graph = eqx.tree_at(lambda graph: graph.factors, self, of_steps)
-        for factor, r, variables in graph._evaluate(x, _by_variables, self.tangents(x)):
+        for factor, r, variables in graph._evaluate(x, by_variables, self.tangents(x)):
             _, *blocks = factor.reweighted(r, *self._blocks(factor, r, variables))
             rows[factor.scope].append(blocks)
         return tuple(jnp.concatenate(part, axis=-2) for parts in rows.values() for part in zip(*parts, strict=True))
@@ -288,7 +284,7 @@ class TimeGraph(eqx.Module):
         lower = jnp.zeros((T - 1, nx, nx), x.steps.dtype)
         arrow = jnp.zeros((T, p, nx), x.steps.dtype)
         corner = jnp.zeros((p, p), x.steps.dtype)
-        for factor, _, local in self._evaluate(x, _cost_hessian):
+        for factor, _, local in self._evaluate(x, cost_hessian):
             columns = self._columns(factor)
             wide = jnp.zeros((*local.shape[:-2], 2 * nx + p, 2 * nx + p), x.steps.dtype)
             wide = wide.at[..., columns[:, None], columns].set(local)
@@ -313,8 +309,7 @@ class TimeGraph(eqx.Module):
         """
         values, model = self.unpack(x.steps), self.model(x.globals)
         # Second derivatives need more of the mechanism than its slopes.
-        slopes = evaluate is _linearization
-        along = mechanism_slopes(self.free, self.mechanism, x.globals) if slopes else None
+        along = mechanism_slopes(self.free, self.mechanism, x.globals) if evaluate is linearization else None
         for factor in self.factors:
             spread = self._spread(factor)
 
@@ -327,7 +322,7 @@ class TimeGraph(eqx.Module):
                     theta = x.globals + change
                     if E is not None:
                         moved = self._shifted(factor, variables, E, moved, change)
-                    fixed = evaluate in (_value, _by_variables) or len(spread) == 0
+                    fixed = evaluate in (value, by_variables) or len(spread) == 0
                     mechanism, shared = model if fixed else self._near(model, along, theta, change)
                     shared = {name: shared[name] for name in factor.shared}
                     at = Instant(mechanism, t, self.dt, theta, shared, series, factor.data)
@@ -385,39 +380,16 @@ class TimeGraph(eqx.Module):
 
     def _blocks(self, factor: Factor, r: Array, variables: tuple[Array, ...]) -> tuple[Array, ...]:
         """Blocks over all local coordinates of a step, from the derivatives by variable or by them."""
-        rows = r.shape
-
-        def widen(blocks, sizes):
-            parts = [blocks.get(name, jnp.zeros((*rows, size), r.dtype)) for name, size in sizes]
-            return jnp.concatenate([jnp.zeros((*rows, 0), r.dtype), *parts], axis=-1)
-
         if factor.scope == "global" or self.chart is not None or self._curved:
             return tuple(variables)
+
+        def widen(blocks, sizes):
+            parts = [blocks.get(name, jnp.zeros((*r.shape, size), r.dtype)) for name, size in sizes]
+            return jnp.concatenate([jnp.zeros((*r.shape, 0), r.dtype), *parts], axis=-1)
+
         count = len(factor.variables)
         ends = [variables[:count], variables[count:]] if factor.scope == "interval" else [variables]
         return tuple(widen(dict(zip(factor.variables, part, strict=True)), self.sizes) for part in ends)
-
-
-def over_time(function: Callable, *arguments: PyTree) -> PyTree:
-    """`jax.vmap`; of many places a part at a time, so that what is needed on the way is held of one part only."""
-    count = jax.tree.leaves(arguments)[0].shape[0]
-    parts = -(-count // TOGETHER)
-    if parts == 1:
-        return jax.vmap(function)(*arguments)
-    # The last part looks at some places of the one before once more. Backwards, each part is evaluated again.
-    first = jnp.minimum(jnp.arange(parts) * TOGETHER, count - TOGETHER)
-    last = count - (parts - 1) * TOGETHER
-
-    def part(k):
-        cut = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k, TOGETHER), arguments)
-        return jax.vmap(function)(*cut)
-
-    def joined(leaf):
-        return jnp.concatenate(
-            [leaf[:-1].reshape((parts - 1) * TOGETHER, *leaf.shape[2:]), leaf[-1, TOGETHER - last :]]
-        )
-
-    return jax.tree.map(joined, jax.lax.map(jax.checkpoint(part, prevent_cse=False), first))
 
 
 def _split(stacked, sizes: Sizes) -> dict:
@@ -426,21 +398,3 @@ def _split(stacked, sizes: Sizes) -> dict:
         parts[name] = stacked[..., start : start + size]
         start += size
     return parts
-
-
-def _value(residual, factor, arguments):
-    return (residual(arguments),)
-
-
-def _linearization(residual, factor, arguments):
-    return value_and_jacobian(residual, arguments)
-
-
-def _by_variables(residual, factor, arguments):
-    variables, change = arguments
-    return value_and_jacobian(lambda variables: residual((variables, change)), variables)
-
-
-def _cost_hessian(residual, factor, arguments):
-    flat, unravel = ravel_pytree(arguments)
-    return None, jax.hessian(lambda flat: factor.costs(residual(unravel(flat))))(flat)

@@ -158,7 +158,7 @@ def test_parts_of_the_recordings_give_what_all_together_give(graphs, monkeypatch
     joint, _, x = graphs
     look = lambda graph, x: (graph.look(x), graph.gradient(x))
     together = eqx.filter_jit(look)(joint, x)
-    monkeypatch.setattr("fgmbs.graph.recordings.TOGETHER", T)
+    monkeypatch.setattr("fgmbs.graph.places.TOGETHER", T)
     parts = eqx.filter_jit(lambda *arguments: look(*arguments))(joint, x)
     for ours, theirs in zip(jax.tree.leaves(parts), jax.tree.leaves(together), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)

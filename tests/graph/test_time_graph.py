@@ -221,7 +221,7 @@ def test_costs_by_factor_sum_to_the_cost(by_hand, by_graph):
 
 
 def test_a_part_of_the_steps_at_a_time_gives_the_same(monkeypatch, by_graph):
-    monkeypatch.setattr("fgmbs.graph.time_graph.TOGETHER", 3)
+    monkeypatch.setattr("fgmbs.graph.places.TOGETHER", 3)
     in_parts = jax.jit(lambda x: GRAPH.linearize(x))(X)
     for ours, all_at_once in zip(jax.tree.leaves(in_parts), jax.tree.leaves(by_graph[0]), strict=True):
         np.testing.assert_allclose(ours, all_at_once, rtol=1e-13, atol=1e-13)

@@ -14,8 +14,9 @@ from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import chart_prior, prior_of_unknowns
 from fgmbs.graph.model import mechanism_slopes, of_mechanism, rebuilt
+from fgmbs.graph.places import over_time
 from fgmbs.graph.recordings import JointGraph
-from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns, over_time
+from fgmbs.graph.time_graph import Rows, TimeGraph, Unknowns
 from fgmbs.inputs import (
     AbstractInput,
     Command,

@@ -6,8 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.graph.places import over_time
 from fgmbs.graph.recordings import JointGraph
-from fgmbs.graph.time_graph import Look, TimeGraph, Unknowns, over_time
+from fgmbs.graph.time_graph import Look, TimeGraph, Unknowns
 from fgmbs.linear import METHODS, Marginals
 from fgmbs.linear.leverage import leverages
 from fgmbs.problems.estimation.graph import EstimationModel, StepData

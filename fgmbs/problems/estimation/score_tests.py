@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.factors.base import Factor
-from fgmbs.graph.time_graph import Look, Unknowns, over_time
+from fgmbs.graph.places import over_time
+from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.linear import LeastSquares, unfollowed
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.graph import SENSORS, EstimationModel, StepData

@@ -73,8 +73,7 @@ def test_slope_is_that_of_dense_determinants(graphs, which, few, in_parts, monke
     graph, x = graphs[which]
     monkeypatch.setattr("fgmbs.problems.estimation.likelihood._FEW", few)
     if in_parts:
-        for module in ("recordings", "time_graph"):
-            monkeypatch.setattr(f"fgmbs.graph.{module}.TOGETHER", 4)
+        monkeypatch.setattr("fgmbs.graph.places.TOGETHER", 4)
     jax.clear_caches()
     system, slope = seen(graph, x)
     J, by_theta = map(np.asarray, matrix(system))
