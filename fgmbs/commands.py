@@ -217,6 +217,7 @@ def identify(experiment: SmoothExperiment) -> None:
                 free=free,
                 method=experiment.method,
                 horizon=experiment.horizon,
+                restarts=experiment.restarts,
                 dt=experiment.dt,
                 start=experiment.starts("start"),
                 start_velocities=experiment.starts("start_velocities"),

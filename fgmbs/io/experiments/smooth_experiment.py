@@ -168,6 +168,8 @@ class SmoothExperiment(SmoothSettings):
     """How it does."""
     horizon: Number | None = None
     """Length of the free runs of the method "prediction" [s]."""
+    restarts: Annotated[int, Field(strict=True, ge=0, le=1000)] = 0
+    """How often it looks again, from rough first values."""
     _located: Located | None = PrivateAttr(None)
     _source: str = PrivateAttr("experiment")
 

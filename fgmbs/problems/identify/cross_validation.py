@@ -16,7 +16,7 @@ from fgmbs.problems.identify.free_runs.segments import PredictionProblem
 from fgmbs.problems.identify.free_runs.validation import FreeRun
 from fgmbs.problems.identify.identify import identification, identification_of_free_runs
 from fgmbs.problems.identify.result import Identification
-from fgmbs.problems.identify.smoother import corrected
+from fgmbs.problems.identify.smoother import corrected, likeliest
 from fgmbs.problems.smooth.beginning import begun_at
 from fgmbs.problems.smooth.iteration import to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
@@ -160,7 +160,8 @@ def without(fit: Identification, left_out: Sequence[int]) -> Identification:
         ended = jnp.broadcast_to(at.behind[which][:, None], at.x.steps[which].shape)
         at = eqx.tree_at(lambda at: at.x.steps, at, at.x.steps.at[which, 1:].set(ended[:, 1:]))
         *_, at = to_the_end(blind, begun_at(blind, at), enough=_ENOUGH)
-        found = identification(corrected(blind, at, lambda *_: None), fit.free, used, notes)
+        tell = lambda *_: None
+        found = identification(likeliest(blind, [corrected(blind, at, tell)], tell), fit.free, used, notes)
     else:
         prediction, x = fit.solved
         blind = _blind_runs(prediction, left_out)

@@ -8,13 +8,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from fgmbs.arguments import nearest, of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor
-from fgmbs.unknowns import Unknown, is_unknown
+from fgmbs.unknowns import Free, Unknown, is_unknown
 
 FreeNumbers: TypeAlias = Mapping[str, Any] | Sequence[str]
 """Names, or names with bounds, a first value, or all that `Unknown` says; True: from the value it has."""
@@ -29,6 +30,8 @@ _LEAST = 1e-4
 _SIZES = frozenset({"sigma", "power", "density", "rate"})
 """The same of sizes of noise, whose logarithm is looked for."""
 _NOT_NEGATIVE = frozenset({"damping", "coulomb", "friction", "stribeck", "quadratic", "rotor_inertia", "back_emf"})
+_ROUGH = 10.0
+"""Factor by which rough first values are larger or smaller than what is given."""
 _ALL_FORMS = "True, a first value, a pair of bounds, or an Unknown"
 
 
@@ -179,3 +182,21 @@ def _with_number(part: Any, key: str, unknown: Unknown) -> Any:
 
 def _is_place(leaf: Any) -> bool:
     return leaf is None or is_unknown(leaf)
+
+
+def first_thetas(free: Free, restarts: int) -> Float[np.ndarray, "starts p"]:
+    """θ to begin with: as it is given, and rough ones, the same every time.
+
+    Of a number with a prior they are within two of its standard deviations; of one that is positive from a tenth to ten
+    times what is given; of another anywhere between its bounds, and where there is none as far away as it is large, or
+    by one.
+    """
+    value, sigma, lower, upper = (np.asarray(of) for of in (free.value, free.sigma, free.lower, free.upper))
+    u = np.random.default_rng(0).uniform(-1, 1, (restarts, free.size))
+    own = np.where(value == 0, 1.0, np.abs(value))
+    ends = np.where(np.isfinite(lower), lower, value - own), np.where(np.isfinite(upper), upper, value + own)
+    rough = (ends[0] + ends[1] + u * (ends[1] - ends[0])) / 2
+    rough = np.where((lower >= 0) & (value > 0), value * _ROUGH**u, rough)
+    rough = np.where(free.logs, value + np.log(_ROUGH) * u, rough)
+    rough = np.where(np.isfinite(sigma), value + 2 * np.where(np.isfinite(sigma), sigma, 0.0) * u, rough)
+    return np.concatenate([value[None], np.clip(rough, lower, upper)])

@@ -1,14 +1,16 @@
 """Parameter identification: what a mechanism is made of, from recordings of it."""
 
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from fgmbs.arguments import choice, of_type
+from fgmbs.arguments import choice, of_type, whole_number
 from fgmbs.compiled.ahead import compiled_ahead
 from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.graph.model import rebuilt
@@ -16,10 +18,11 @@ from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_inputs, checked_sensors
-from fgmbs.problems.identify.free import FreeNumbers, Parts, freed_by_name
+from fgmbs.problems.identify.free import FreeNumbers, Parts, first_thetas, freed_by_name
 from fgmbs.problems.identify.free_runs.prediction import Prediction, Solver, led, led_programs, predict_best
 from fgmbs.problems.identify.free_runs.residuals import fitted, groups_of, log_likelihood
 from fgmbs.problems.identify.free_runs.segments import PredictionProblem
+from fgmbs.problems.identify.likeliest import End
 from fgmbs.problems.identify.realizable import limited
 from fgmbs.problems.identify.result import Identification
 from fgmbs.problems.identify.smoother import Found, Progress, first_found, first_programs, found_by_smoother
@@ -32,6 +35,7 @@ from fgmbs.problems.smooth.rounds import concluded
 from fgmbs.problems.solving import finish
 from fgmbs.sensors.base import AbstractSensor, attribute
 from fgmbs.signals.recordings.recording import Recording
+from fgmbs.status import Status, is_one_of
 from fgmbs.unknowns import Free, is_unknown
 
 _METHODS = ("smoother", "prediction")
@@ -47,6 +51,7 @@ def identify(
     method: str = "smoother",
     horizon: float | None = None,
     solver: Solver = "lm",
+    restarts: int = 0,
     dt: float | None = None,
     start: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
     start_velocities: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
@@ -76,6 +81,9 @@ def identify(
         horizon: Of "prediction": length of the free runs, each from a first state that is found [s]; by default each
             recording is one.
         solver: Of "prediction": "lm", or "adam" or "lbfgs" of optax.
+        restarts: Parameters are looked for as often again, from rough first values: of positive numbers a tenth to ten
+            times those that are given, of others between their bounds, of those with a prior within two of its standard
+            deviations. The likeliest are the answer, `maxima` are all.
         dt: Time step; by default the interval between samples of the fastest sensor [s].
         start: Coordinates at the start by name, of each recording if they differ.
         start_velocities: Velocities at the start by name.
@@ -96,17 +104,18 @@ def identify(
     choice("method", method, _METHODS)
     choice("solver", solver, ("lm", "adam", "lbfgs"))
     options = dict(dt=dt, start=start, start_velocities=start_velocities, start_sigma=start_sigma)
-    problem = prepare_identify(
-        mechanism, recordings, sensors, inputs, free=free, **options, integrator=integrator
-    ).smoothing
+    prepared = prepare_identify(
+        mechanism, recordings, sensors, inputs, free=free, restarts=restarts, **options, integrator=integrator
+    )
+    problem = prepared.smoothing
     several = checked_recordings(recordings)
     notes = _notes(several)
     tell = progress or (lambda *_: None)
     try:
         if method == "prediction":
-            result = _predicted(problem, several, notes, horizon, solver, tell)
+            result = _predicted(prepared, several, notes, horizon, solver, tell)
         else:
-            result = identification(found_by_smoother(problem, tell), problem.free, several, notes)
+            result = identification(found_by_smoother(problem, prepared.starts, tell), problem.free, several, notes)
     except Interrupted as error:
         result = identification(error.result, problem.free, several, (*notes, "interrupted"))
         raise Interrupted(f"interrupted after {result.iterations} iterations", result) from None
@@ -122,6 +131,7 @@ def prepare_identify(
     inputs: Sequence[AbstractInput] = (),
     *,
     free: FreeNumbers,
+    restarts: int = 0,
     dt: float | None = None,
     start: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
     start_velocities: Mapping[str, float] | Sequence[Mapping[str, float]] | None = None,
@@ -132,6 +142,7 @@ def prepare_identify(
 
     Args and errors are those of `identify`.
     """
+    restarts = whole_number("restarts", restarts)
     checked_mechanism(mechanism)
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
@@ -140,7 +151,7 @@ def prepare_identify(
     problem = prepare_smooth(parts.mechanism, recordings, parts.sensors, parts.inputs, **options, integrator=integrator)
     problem = limited(problem)
     _checked_number(problem)
-    return IdentificationProblem(problem)
+    return IdentificationProblem(problem, jnp.asarray(first_thetas(problem.free, restarts)))
 
 
 @finish.register(IdentificationProblem)
@@ -215,30 +226,41 @@ def identification(found: Found, given: Free, recordings: Sequence[Recording], n
         degrees_of_freedom=found.degrees_of_freedom,
         bend=found.bend,
         unsettled=found.unsettled,
+        ends=found.ends,
     )
 
 
 def _predicted(
-    problem: SmoothingProblem,
+    prepared: IdentificationProblem,
     recordings: Sequence[Recording],
     notes: Sequence[str],
     horizon: float | None,
     solver: Solver,
     tell: Progress,
 ) -> Identification:
+    problem, found = prepared.smoothing, []
+
     def programs():
         return itertools.chain(first_programs(problem, ends=False), led_programs(problem, horizon, solver))
 
     with compiled_ahead(programs, problem, horizon, solver):
         wide, at = first_found(problem, tell)
         try:
-            tell("fitting parts of free runs", 0, np.nan)
-            prediction = led(wide, horizon, at.x)
-            tell("fitting free runs", 0, np.nan)
-            best = predict_best(prediction, solver)
+            for x in (at.x, *(at.x._replace(globals=theta) for theta in prepared.starts if len(prepared.starts) > 1)):
+                tell("fitting parts of free runs", len(found), np.nan)
+                prediction = led(wide, horizon, x)
+                tell("fitting free runs", len(found), np.nan)
+                found.append((prediction, predict_best(prediction, solver)))
         except KeyboardInterrupt:
-            raise Interrupted("interrupted", Found.here(wide, at)) from None
-    return identification_of_free_runs(wide, prediction, best, problem.free, recordings, notes)
+            if not found:
+                raise Interrupted("interrupted", Found.here(wide, at)) from None
+            notes = (*notes, "interrupted")
+    # What did not converge is no answer if something did.
+    order = lambda one: (not is_one_of(one[1].status, Status.converged), np.nan_to_num(float(one[1].cost), nan=np.inf))
+    prediction, best = min(found, key=order)
+    ends = [End(np.asarray(b.theta), log_likelihood(p, b), is_one_of(b.status, Status.converged)) for p, b in found]
+    result = identification_of_free_runs(wide, prediction, best, problem.free, recordings, notes)
+    return dataclasses.replace(result, ends=tuple(end for end in ends if np.isfinite(end.likelihood)))
 
 
 def identification_of_free_runs(

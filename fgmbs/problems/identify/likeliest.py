@@ -1,5 +1,7 @@
 """Steps to the parameters that are most likely by themselves, over all motions."""
 
+import dataclasses
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -50,8 +52,54 @@ _ASIDE = 0.02
 """Change of the logarithm of a size by which they are."""
 _UNTOLD = 1e-6
 """Information of sizes of noise, relative to the largest, that is as good as none."""
+_ONE = 0.5
+"""Standard deviations within which two ends of a search are one maximum."""
 _PARALLEL = 1e-6
 """Cosine of the angle between a step and what is not known of its curvature, below which this is not told by it."""
+
+
+class End(NamedTuple):
+    """Where a start led."""
+
+    theta: np.ndarray
+    likelihood: float
+    """Logarithm of the density of θ given the readings but for a constant."""
+    settled: bool
+    """Whether it arrived there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Maximum:
+    """Parameters to which starts led."""
+
+    parameters: dict[str, float]
+    """By name [SI]."""
+    log_likelihood: float
+    """Logarithm of the density of the readings, as `Identification.profiled_log_likelihood`."""
+    starts: int
+    """How many led there."""
+    settled: bool
+    """Whether one arrived there; else it was left on the way."""
+
+
+def maxima(
+    ends: Iterable[End], theta: np.ndarray, deviations: np.ndarray, named: Callable[[np.ndarray], dict[str, float]]
+) -> list[Maximum]:
+    """Where starts led, those within half a standard deviation of one another being one, the likeliest first.
+
+    Args:
+        ends: Where each led.
+        theta: What was taken of them: the first one.
+        deviations: Standard deviations of θ there.
+        named: Parameters by name, of θ.
+    """
+    found: list[list[End]] = []
+    taken = lambda end: np.array_equal(end.theta, theta)
+    for end in sorted(ends, key=lambda end: (not taken(end), -end.likelihood)):
+        near = (one for one in found if np.all(np.abs(end.theta - one[0].theta) <= _ONE * deviations))
+        one = next(near, None)
+        found.append([end]) if one is None else one.append(end)
+    return [Maximum(named(one[0].theta), one[0].likelihood, len(one), any(end.settled for end in one)) for one in found]
 
 
 def likelihood_of(seen: Survey, xp: Any = np) -> Any:

@@ -4,15 +4,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fgmbs.results.contents import worst_text
 from fgmbs.results.estimates import sections
 from fgmbs.results.motion import to_dataset
 from fgmbs.results.report import Section, in_words
+from fgmbs.status import Status
 
 if TYPE_CHECKING:
     from fgmbs.problems.identify.result import Identification
 
 _CORRELATED = 0.9
 """Correlation of two parameters from which on it is reported."""
+_TRADED = 1.5
+"""How many times larger standard deviations are warned of, as sizes of noise may explain the same."""
+_FAR = 3.0
+"""Distance from its first value, in standard deviations of its prior, beyond which a parameter is warned of."""
+_AS_LIKELY = 1.92
+"""Difference of the logarithms of likelihoods within which another maximum is warned of: half the quantile of χ² that a
+95 % interval of one parameter is bounded by."""
+_NAMED = 3
+"""Parameters of it that are named."""
 _OF_STATES = ("Residuals", "Outliers", "Known numbers that the data contradict", "Notes")
 """Parts of the report of the motion that belong to that of the parameters, too."""
 
@@ -33,6 +44,7 @@ def identification_sections(fit: "Identification") -> list[Section]:
     made = [
         Section("Identification", ("", ""), [("method", fit.method), *about]),
         Section("Parameters", ("parameter", "value", "±", "", _interval_title(fit), "before", ""), _parameters(fit)),
+        Section("Maxima of the likelihood", ("", "found", *("other",) * (len(fit.maxima) - 1)), _maxima(fit)),
         Section("Identifiability", (), told),
         Section("Correlations", ("parameter", "other", "correlation"), _correlations(fit)),
         Section("Noise model", ("residuals of", "χ² / expected", "p", "size"), _noise(fit)),
@@ -87,3 +99,90 @@ def _correlations(fit: "Identification") -> list[tuple[str, ...]]:
     pairs = [(i, j) for i in range(len(fit.names)) for j in range(i) if abs(correlation[i, j]) > _CORRELATED]
     pairs.sort(key=lambda pair: -abs(correlation[pair]))
     return [(fit.names[j], fit.names[i], f"{correlation[i, j]:+.3f}") for i, j in pairs]
+
+
+def identification_warnings(fit: "Identification") -> tuple[str, ...]:
+    """Everything of the parameters that does not fit, or that the data do not tell; empty if there is nothing."""
+    found = []
+    if fit.status != Status.converged:
+        found.append(f"the solve did not end well ({worst_text(fit.status)}): nothing below can be relied on")
+    found += [fit.unsettled] if fit.unsettled else []
+    found += [
+        f"{name}: at its bound, {fit.parameters[name]:.4g}; "
+        + ("the data do not tell where it is" if fit.undetermined[name] else "its interval is not told")
+        for name, held in fit.at_bound.items()
+        if held
+    ]
+    found += [
+        f"{name}: as small as mass and centre of mass of the body allow, all mass being in its centre nearly; "
+        "intervals are those along this limit"
+        for name, reached in fit.at_limit.items()
+        if reached
+    ]
+    found += [
+        f"{name}: {-float(margin):.4g} kg m² below that of the mass in its centre: no body can have these numbers"
+        for name, margin in fit.mechanism.margins().items()
+        if float(margin) < 0 and not fit.at_limit.get(name, False)
+    ]
+    found += [
+        f"{group.name}: its residuals are {'larger' if group.chi2 > group.dof else 'smaller'} than the noise model "
+        f"says, χ² {fit.reduced_chi2[group.name]:.3g} of what is expected; find its size (None), or mend the model"
+        for group in fit.contradicted
+    ]
+    if fit.scale > 1:
+        found.append(
+            f"intervals are too narrow by a factor of {fit.scale:.2g}, as all residuals tell; "
+            "intervals(scaled=True) allow for it"
+        )
+    if not np.all(np.isfinite(fit.bend)):
+        found.append("standard deviations may be too small: how the likelihood is bent was not found")
+    if fit.problem.sizes.size and (wider := fit.widened) > _TRADED:
+        found.append(
+            "parameters and sizes of noise are hardly told from one another: standard deviations are up to "
+            f"{wider:.2g} times those for sizes that are known, or more; give the size of a force, or a prior"
+        )
+    found += _of_other_maxima(fit)
+    told = fit.identifiability()
+    found += [line[2:] for line in str(told).split("\n")[1:] if not line.startswith("- condition")]
+    sigma = np.asarray(fit.free.sigma)
+    away = np.abs(fit.theta - np.asarray(fit.free.value)) / sigma
+    found += [
+        f"{name}: {far:.1f} standard deviations of its prior from the first value"
+        for name, far in zip(fit.names, away, strict=True)
+        if np.isfinite(far) and far > _FAR
+    ]
+    return tuple(found)
+
+
+def _of_other_maxima(fit: "Identification") -> list[str]:
+    """Other parameters that are as likely nearly, and outside of the intervals."""
+    said, intervals, std = [], fit.intervals(), fit.std
+    for other in fit.maxima[1:]:
+        less = fit.maxima[0].log_likelihood - other.log_likelihood
+        beyond = {
+            name: abs(value - fit.parameters[name]) / (std[name] or np.inf)
+            for name, value in other.parameters.items()
+            if not intervals[name][0] <= value <= intervals[name][1]
+        }
+        if less < _AS_LIKELY and beyond:
+            names = sorted(beyond, key=lambda name: -beyond[name])[:_NAMED]
+            values = ", ".join(f"{name} {other.parameters[name]:.4g} for {fit.parameters[name]:.4g}" for name in names)
+            said.append(
+                f"other parameters are nearly as likely, the logarithm of the likelihood being {less:.2g} less, and "
+                f"outside of these intervals: {values}; more data, a prior or bounds can tell them apart"
+            )
+    return said
+
+
+def _maxima(fit: "Identification") -> list[tuple[str, ...]]:
+    """The parameters of several maxima, one column for each."""
+    if len(fit.maxima) < 2:
+        return []
+    best = fit.maxima[0].log_likelihood
+    arrived = ["yes" if one.settled else "not yet" for one in fit.maxima]
+    return [
+        ("log-likelihood", *(f"{one.log_likelihood - best:+.2f}" for one in fit.maxima)),
+        ("starts that led there", *(str(one.starts) for one in fit.maxima)),
+        *([("arrived", *arrived)] if "not yet" in arrived else []),
+        *((name, *(f"{one.parameters[name]:.6g}" for one in fit.maxima)) for name in fit.names),
+    ]

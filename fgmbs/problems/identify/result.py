@@ -25,11 +25,11 @@ from fgmbs.problems.identify.identifiability import (
     quantile,
     rounding_of,
 )
+from fgmbs.problems.identify.likeliest import End, Maximum, maxima
 from fgmbs.problems.identify.profile import Profile, profile
 from fgmbs.problems.identify.realizable import ROUNDING, margin_slopes, margins_of
-from fgmbs.problems.identify.report import identification_report
+from fgmbs.problems.identify.report import identification_report, identification_warnings
 from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
-from fgmbs.results.contents import worst_text
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.status import Status
 from fgmbs.unknowns import Free
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 
 _NOT_KNOWN = 1e-3
 """Standard deviation, as a share of that of the prior that stands for knowing nothing, of what is not known."""
-_TRADED = 1.5
-"""How many times larger standard deviations are warned of, as sizes of noise may explain the same."""
-_FAR = 3.0
-"""Distance from its first value, in standard deviations of its prior, beyond which a parameter is warned of."""
 
 
 _NONE = 1e-3
@@ -103,6 +99,8 @@ class Identification:
     same; NaN where how its likelihood is bent was not found."""
     unsettled: str = ""
     """Why the parameters are not the most likely ones by themselves, of "smoother"; empty if they are."""
+    ends: tuple[End, ...] = dataclasses.field(default=(), repr=False)
+    """Where each start led, see `maxima`."""
     left_out: tuple[int, ...] = ()
     """Numbers of recordings of which nothing was used."""
 
@@ -181,7 +179,7 @@ class Identification:
         return covariance
 
     @property
-    def _wider(self) -> float:
+    def widened(self) -> float:
         """How many times as large as by the information alone standard deviations are, at most."""
         known = np.sqrt(np.diag(self._covariance_by(self.information)))
         return float(np.max(self._deviations / np.where(known > 0, known, np.inf), initial=1.0))
@@ -266,7 +264,9 @@ class Identification:
 
     @property
     def deviation_unbounded(self) -> Float[np.ndarray, " p"]:
-        """Standard deviations of θ as if no bound or limit was reached."""
+        """Standard deviations of θ as if no bound or limit was reached; NaN as in `covariance_theta`."""
+        if not np.all(np.isfinite(self._bent)):
+            return np.full_like(self.theta, np.nan)
         return np.sqrt(np.maximum(np.diag(covariance_of(self._bent)), 0.0))
 
     def profile(self, name: str, values: Sequence[float] | None = None) -> Profile:
@@ -293,56 +293,22 @@ class Identification:
         relative = np.where(~self.free.logs & (np.asarray(self.free.value) == 0), 0.0, relative)
         return identifiability(self.names, self.information, self.wide, self.influence, relative, held, value)
 
+    @property
+    def maxima(self) -> tuple[Maximum, ...]:
+        """Where the starts led, this first, then the likeliest; empty where nothing was found."""
+        if not self.ends:
+            return ()
+        wide, center = self.wide, np.asarray(self.free.value)
+        # Priors, wide ones included, are not of the readings.
+        priors = lambda theta: 0.5 * np.sum(((theta - center) / wide) ** 2) + np.sum(np.log(wide))
+        profiled = 0.0 if self.method == "prediction" else 1.0
+        ends = (end._replace(likelihood=end.likelihood + profiled * priors(end.theta)) for end in self.ends)
+        named = lambda theta: dict(zip(self.names, self._values(theta).tolist(), strict=True))
+        return tuple(maxima(ends, self.theta, self.deviation_unbounded, named))
+
     def warnings(self) -> tuple[str, ...]:
         """Everything of the parameters that does not fit, or that the data do not tell; empty if there is nothing."""
-        found = []
-        if self.status != Status.converged:
-            found.append(f"the solve did not end well ({worst_text(self.status)}): nothing below can be relied on")
-        found += [self.unsettled] if self.unsettled else []
-        found += [
-            f"{name}: at its bound, {self.parameters[name]:.4g}; "
-            + ("the data do not tell where it is" if self.undetermined[name] else "its interval is not told")
-            for name, held in self.at_bound.items()
-            if held
-        ]
-        found += [
-            f"{name}: as small as mass and centre of mass of the body allow, all mass being in its centre nearly; "
-            "intervals are those along this limit"
-            for name, reached in self.at_limit.items()
-            if reached
-        ]
-        found += [
-            f"{name}: {-float(margin):.4g} kg m² below that of the mass in its centre: no body can have these numbers"
-            for name, margin in self.mechanism.margins().items()
-            if float(margin) < 0 and not self.at_limit.get(name, False)
-        ]
-        found += [
-            f"{group.name}: its residuals are {'larger' if group.chi2 > group.dof else 'smaller'} than the noise model "
-            f"says, χ² {self.reduced_chi2[group.name]:.3g} of what is expected; find its size (None), or mend the model"
-            for group in self.contradicted
-        ]
-        if self.scale > 1:
-            found.append(
-                f"intervals are too narrow by a factor of {self.scale:.2g}, as all residuals tell; "
-                "intervals(scaled=True) allow for it"
-            )
-        if not np.all(np.isfinite(self.bend)):
-            found.append("standard deviations may be too small: how the likelihood is bent was not found")
-        if self.problem.sizes.size and (wider := self._wider) > _TRADED:
-            found.append(
-                "parameters and sizes of noise are hardly told from one another: standard deviations are up to "
-                f"{wider:.2g} times those for sizes that are known, or more; give the size of a force, or a prior"
-            )
-        told = self.identifiability()
-        found += [line[2:] for line in str(told).split("\n")[1:] if not line.startswith("- condition")]
-        sigma = np.asarray(self.free.sigma)
-        away = np.abs(self.theta - np.asarray(self.free.value)) / sigma
-        found += [
-            f"{name}: {far:.1f} standard deviations of its prior from the first value"
-            for name, far in zip(self.names, away, strict=True)
-            if np.isfinite(far) and far > _FAR
-        ]
-        return tuple(found)
+        return identification_warnings(self)
 
     def free_run(self, recording: "Recording", **options: Any) -> FreeRun:
         """A free run of what was found beside a recording, one that was used or another; see `fgmbs.free_run`.

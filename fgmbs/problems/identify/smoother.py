@@ -1,8 +1,8 @@
 """Joint estimation of states and parameters: one arrow-shaped problem, from loose forces to tight ones."""
 
 import itertools
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -20,6 +20,7 @@ from fgmbs.problems.identify.likeliest import (
     FARTHEST,
     TOGETHER,
     WORSE,
+    End,
     Probes,
     bent,
     beside,
@@ -77,17 +78,8 @@ class Found(eqx.Module):
     it; NaN where that was not found, see `Probes.bend`."""
     unsettled: str = ""
     """Why θ is not the most likely by itself; empty if it is."""
-
-    @property
-    def settled(self) -> bool:
-        return is_one_of(self.at.status, Status.converged) and not self.unsettled
-
-    @property
-    def likelihood(self) -> float:
-        """Logarithm of the density of θ given the readings but for a constant; −∞ where nothing was found."""
-        if not is_one_of(self.at.status, Status.converged):
-            return -np.inf
-        return float(likelihood_of(self.survey))
+    ends: tuple[End, ...] = ()
+    """Where each start led that led to something, this one too."""
 
     @classmethod
     def here(cls, problem: SmoothingProblem, at: SmoothingState) -> "Found":
@@ -149,21 +141,26 @@ def _first_found(
     return problem, at
 
 
-def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
+def found_by_smoother(problem: SmoothingProblem, starts: Float[Array, "starts p"], tell: Progress) -> Found:
     """The most likely parameters, and the motion that is most likely with them.
 
     From a first motion and first parameters, while the forces become smaller step by step to their own size, which is
     found from the data where it is not given, to those that are most likely together; from there to the parameters that
-    are most likely by themselves, over all motions. Where that does not lead to them, as forces that are larger than
-    what the parameters do tell little of these, they are looked for from the given ones on, and the likelier are kept.
+    are most likely by themselves, over all motions. Where that does not lead to them, or leads far, as forces that are
+    larger than what the parameters do tell little of these, they are looked for from the given ones on, too. The
+    likeliest are kept.
+
+    Args:
+        problem: The problem.
+        starts: The given parameters, and rough ones, from which they are looked for whatever was found.
+        tell: See `identify`.
 
     Raises:
         Interrupted: Ctrl-C; `result` is what was reached.
     """
-    given = problem.free.value
     with compiled_ahead(lambda: first_programs(problem, ends=True), problem):
         problem, first = first_found(problem, tell)
-    at, found = first, None
+    at, climbs = first, []
     try:
         count = 0
         for factor in (*LOOSER, 1.0):
@@ -173,26 +170,60 @@ def found_by_smoother(problem: SmoothingProblem, tell: Progress) -> Found:
             for at in rounds if last else itertools.islice(rounds, ON_THE_WAY):
                 tell("solving" if last else "solving with larger forces", count, float(at.look.cost))
                 count += 1
-        found = corrected(problem, at, tell)
-        if problem.free.size and not found.settled:
-            other = _from_given(problem, first, given, tell)
-            found = other if other.likelihood > found.likelihood else found
-        return found
+        climbs.append(corrected(problem, at, tell))
+        if problem.free.size and (len(starts) > 1 or climbs[0].sized or not climbs[0].settled):
+            for theta in starts:
+                climbs.append(_from(theta, problem, first, tell))
+        return likeliest(problem, climbs, tell)
     except KeyboardInterrupt:
-        raise Interrupted("interrupted", found or Found.here(problem, at)) from None
+        at = _best(climbs).at if climbs else at
+        raise Interrupted("interrupted", Found.here(problem, at)) from None
 
 
-def _from_given(problem: SmoothingProblem, first: SmoothingState, given: Array, tell: Progress) -> Found:
-    """The most likely parameters that are led to from the given ones, along the likelihood of all motions."""
-    held = held_problem(problem, given)
-    for at in to_the_end(held, begun_at(held, with_globals(first, given)), enough=ENOUGH):
-        tell("solving with the given parameters", int(at.rounds), float(at.look.cost))
+class Climbed(NamedTuple):
+    """Where corrections of θ led."""
+
+    at: SmoothingState
+    seen: Survey
+    std: np.ndarray
+    """Standard deviations of θ …"""
+    leaning: np.ndarray
+    """… and the slope by which priors lean there."""
+    sized: bool
+    """Whether sizes of noise were found with it."""
+    unsettled: str
+    """See `Found`."""
+
+    @property
+    def settled(self) -> bool:
+        return is_one_of(self.at.status, Status.converged) and not self.unsettled
+
+    @property
+    def likelihood(self) -> float:
+        """Logarithm of the density of θ given the readings but for a constant; −∞ where nothing was found."""
+        return float(likelihood_of(self.seen)) if is_one_of(self.at.status, Status.converged) else -np.inf
+
+
+def _best(climbs: Sequence[Climbed]) -> Climbed:
+    """The likeliest; of those that are as likely, to what rounding makes, the first that arrived."""
+    best, *others = climbs
+    for other in others:
+        worth = WORSE * (best.settled - other.settled)
+        best = other if other.likelihood > best.likelihood + (worth or WORSE * best.settled) else best
+    return best
+
+
+def _from(theta: Array, problem: SmoothingProblem, first: SmoothingState, tell: Progress) -> Climbed:
+    """The most likely parameters that are led to from these, along the likelihood of all motions."""
+    held = held_problem(problem, theta)
+    for at in to_the_end(held, begun_at(held, with_globals(first, theta)), enough=ENOUGH):
+        tell("solving with first parameters", int(at.rounds), float(at.look.cost))
     return corrected(problem, at, tell, held)
 
 
 def corrected(
     problem: SmoothingProblem, at: SmoothingState, tell: Progress, leaned: SmoothingProblem | None = None
-) -> Found:
+) -> Climbed:
     """From the parameters that are most likely together with the motion to those that are most likely by themselves.
 
     The cost gets the slope of what it lacks, see `volume_slope`, as priors that lean, and is minimized again, until
@@ -207,7 +238,7 @@ def corrected(
     """
     p = problem.free.size
     if p == 0 or not is_one_of(at.status, Status.converged):
-        return Found.here(problem, at)
+        return Climbed(at, surveyed(problem, at), np.ones(p), np.zeros(p), False, "")
     leaned = problem if leaned is None else leaned
     leaning, bend = leaning_of(leaned.free, problem.free, at), np.zeros((p, p))
     unsettled, since, reach, sized, kept = "", int(at.iterations), FARTHEST, False, None
@@ -249,21 +280,26 @@ def corrected(
             tell("allowing for all motions", count, float(before.look.cost))
             at = after
         leaning = leaning_of(leaned.free, problem.free, at)
-    leaned = leaning_problem(problem, at.x.globals, std, leaning) if np.any(leaning) else problem
-    bend = _bend(problem, at, seen, std, leaning, tell) if sized else np.zeros((p, p))
-    return Found(problem, at, seen, leaned, degrees_of_freedom(problem, at), bend, unsettled)
+    return Climbed(at, seen, std, leaning, sized, unsettled)
 
 
-def _bend(
-    problem: SmoothingProblem,
-    at: SmoothingState,
-    seen: Survey,
-    std: np.ndarray,
-    leaning: np.ndarray,
-    tell: Progress,
-) -> np.ndarray:
+def likeliest(problem: SmoothingProblem, climbs: Sequence[Climbed], tell: Progress) -> Found:
+    """The likeliest of what was found, how sure it is, and what priors lean by there."""
+    best, p = _best(climbs), problem.free.size
+    at = best.at
+    if p == 0 or not is_one_of(at.status, Status.converged):
+        return Found.here(problem, at)
+    bend = _bend(problem, best, tell) if best.sized else np.zeros((p, p))
+    leaned = leaning_problem(problem, at.x.globals, best.std, best.leaning) if np.any(best.leaning) else problem
+    ends = (End(np.asarray(one.at.x.globals), one.likelihood, one.settled) for one in climbs)
+    ends = tuple(end for end in ends if np.isfinite(end.likelihood))
+    return Found(problem, at, best.seen, leaned, degrees_of_freedom(problem, at), bend, best.unsettled, ends)
+
+
+def _bend(problem: SmoothingProblem, best: Climbed, tell: Progress) -> np.ndarray:
     """See `Probes.bend`; the motion is found anew there, and its weights."""
-    probes = Probes.of(problem.free, at.x.globals, seen.information, _held(problem.sizes, at.search))
+    at, std, leaning = best.at, best.std, best.leaning
+    probes = Probes.of(problem.free, at.x.globals, best.seen.information, _held(problem.sizes, at.search))
     differences = np.zeros((len(probes.moves), 2, len(probes.moves)))
     here = _beside(problem, at, std, leaning, np.zeros(len(probes.moves)))
     for count in np.flatnonzero(probes.kept):

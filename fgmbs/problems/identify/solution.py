@@ -20,6 +20,7 @@ from fgmbs.problems.identify.likeliest import (
     FARTHEST,
     TOGETHER,
     WORSE,
+    End,
     Probes,
     bent,
     beside,
@@ -64,6 +65,8 @@ class IdentificationProblem(eqx.Module):
 
     smoothing: SmoothingProblem
     """Whose θ is looked for."""
+    starts: Float[Array, "starts p"]
+    """From where: as it is given, and what else is tried."""
 
 
 class Identified(eqx.Module):
@@ -83,6 +86,8 @@ class Identified(eqx.Module):
     bend: Float[Array, "p p"]
     """How much more than by its information the likelihood of θ is bent where it was led far, sizes of noise following
     it; NaN where that was not found."""
+    ends: tuple[Float[Array, "ends p"], Float[Array, " ends"], Bool[Array, " ends"]]
+    """Where each start led, see `End`; −∞ likely where one led to nothing."""
     at: SmoothingState
     """The motion, and where the iteration ended."""
 
@@ -112,8 +117,8 @@ class _Correcting(NamedTuple):
     """How far θ is corrected; see `corrected`."""
 
     count: Int[Array, ""]
-    again: Bool[Array, ""]
-    """From the given numbers on."""
+    start: Int[Array, ""]
+    """Which of the starts it goes on from; 0: from where motion and parameters together are most likely."""
     climbed: _Climbed
     bend: Float[Array, "p p"]
     reach: Scalar
@@ -124,8 +129,10 @@ class _Correcting(NamedTuple):
     highest: Scalar
     """… and what was likeliest."""
     sized: Bool[Array, ""]
-    other: _Climbed
-    """What was found before that."""
+    best: _Climbed
+    """What was found before from other starts …"""
+    ends: tuple[Float[Array, "ends p"], Float[Array, " ends"], Bool[Array, " ends"]]
+    """… and where they led."""
     done: Bool[Array, ""]
 
 
@@ -133,16 +140,16 @@ class _Correcting(NamedTuple):
 @eqx.filter_custom_jvp
 def _solve(problem: IdentificationProblem) -> Identified:
     """`found_by_smoother` as a pure function; its steps are the same, as one loop of stages and one of corrections."""
-    given = problem.smoothing.free.value
+    starts = problem.starts
     problem, first, at = _led(problem.smoothing)
     free = problem.free
     p, least = free.size, jnp.asarray(-jnp.inf)
-    held = held_problem(problem, given)
+    count = len(starts)
     zero, square = jnp.zeros(p), jnp.zeros((p, p))
     nothing = _Climbed(at, at.iterations, zero, zero, jnp.asarray(jnp.nan), jnp.asarray(False), least)
     begin = _Correcting(
         count=jnp.asarray(0),
-        again=jnp.asarray(False),
+        start=jnp.asarray(0),
         climbed=nothing,
         bend=square,
         reach=jnp.asarray(FARTHEST),
@@ -150,7 +157,8 @@ def _solve(problem: IdentificationProblem) -> Identified:
         rise=jnp.asarray(0.0),
         highest=jnp.asarray(0.0),
         sized=jnp.asarray(False),
-        other=nothing,
+        best=nothing,
+        ends=(jnp.zeros((count + 1, p)), jnp.full(count + 1, -jnp.inf), jnp.zeros(count + 1, bool)),
         done=jnp.asarray(False),
     )
 
@@ -179,8 +187,13 @@ def _solve(problem: IdentificationProblem) -> Identified:
         own = jnp.where(failed & ~led, least, likelihood)
         here = _Climbed(before, before.iterations, leaning, std, left, sized, own)
 
-        again = ends & ~arrived & ~now.again
-        there = begun_at(held, with_globals(first, given))
+        best = _where(ends & _better(here, now.best), here, now.best)
+        told = kept[0].x.globals, own, arrived
+        told = jax.tree.map(lambda all, one: jnp.where(ends, all.at[now.start].set(one), all), now.ends, told)
+        again = ends & (now.start < count) & ((count > 1) | ((now.start == 0) & (~arrived | sized)))
+        theta = starts[jnp.minimum(now.start, count - 1)]
+        held = held_problem(problem, theta)
+        there = begun_at(held, with_globals(first, theta))
         there = eqx.tree_at(lambda at: at.look, there, before.look, is_leaf=_is_none)
         other = leading_problem(problem, target, std, reach, towards, jnp)
         other = eqx.tree_at(_priors, other, _where(again, _priors(held), _priors(other)))
@@ -191,7 +204,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
         fresh = after._replace(since=after.at.iterations, likelihood=least)
         return _Correcting(
             count=jnp.where(again, 0, now.count + 1),
-            again=now.again | again,
+            start=now.start + again,
             climbed=_where(again, fresh, _where(ends, here, after)),
             bend=jnp.where(again, 0.0, bend),
             reach=jnp.where(again, FARTHEST, reach),
@@ -199,20 +212,30 @@ def _solve(problem: IdentificationProblem) -> Identified:
             rise=jnp.where(again, 0.0, rise),
             highest=jnp.where(again, 0.0, jnp.maximum(now.highest, rise)),
             sized=sized & ~again,
-            other=_where(again, here, now.other),
+            best=best,
+            ends=told,
             done=ends & ~again,
         )
 
     if p == 0:
         at, seen, _ = _seen(problem, at, at.iterations)
-        return Identified(at.x.globals, seen.information, free.sigma, _priors(problem), nothing.left, square, at)
-    end = while_loop(lambda now: ~now.done, correct, begin)
-    end = _where(end.climbed.likelihood > end.other.likelihood, end.climbed, end.other)
+        return Identified(
+            at.x.globals, seen.information, free.sigma, _priors(problem), nothing.left, square, begin.ends, at
+        )
+    last = while_loop(lambda now: ~now.done, correct, begin)
+    end = last.best
     at, seen, _ = _seen(problem, end.at, end.since)
     leaned = leaning_problem(problem, at.x.globals, end.std, end.leaning, jnp)
     leaned = _where(jnp.any(end.leaning != 0), _priors(leaned), _priors(problem))
     bend = jax.lax.cond(end.sized, lambda: _bend(problem, end, at, seen), lambda: square)
-    return Identified(at.x.globals, seen.information, free.sigma, leaned, end.left, bend, at)
+    return Identified(at.x.globals, seen.information, free.sigma, leaned, end.left, bend, last.ends, at)
+
+
+def _better(one: _Climbed, than: _Climbed) -> Bool[Array, ""]:
+    """As in `fgmbs.problems.identify.smoother`; what is first is better than nothing."""
+    settled = [(of.left == 0) & (of.at.status == Status.converged) for of in (one, than)]
+    worth = jnp.where(settled[0] == settled[1], jnp.where(settled[1], 1, 0), jnp.where(settled[1], 1, -1))
+    return ~(than.std.any()) | (one.likelihood > than.likelihood + WORSE * worth)
 
 
 @_solve.def_jvp
@@ -342,6 +365,8 @@ def found_of(problem: IdentificationProblem, solution: Identified) -> Found:
     if not smoothing.free.size or at.status != Status.converged:
         return Found.here(wide, at)
     unsettled = TOGETHER if np.isnan(solution.left) else still_moved(float(solution.left)) if solution.left > 0 else ""
-    return Found(
-        wide, at, surveyed(wide, at), leaned, degrees_of_freedom(wide, at), np.asarray(solution.bend), unsettled
-    )
+    settled = zip(*map(np.asarray, solution.ends), strict=True)
+    ends = tuple(End(theta, float(likelihood), bool(there)) for theta, likelihood, there in settled)
+    ends = tuple(end for end in ends if np.isfinite(end.likelihood))
+    survey, bend = surveyed(wide, at), np.asarray(solution.bend)
+    return Found(wide, at, survey, leaned, degrees_of_freedom(wide, at), bend, unsettled, ends)

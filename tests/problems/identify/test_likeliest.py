@@ -12,8 +12,10 @@ import fgmbs
 from fgmbs.inputs import Disturbance
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.identify import smoother, solution
+from fgmbs.problems.identify.free import first_thetas
 from fgmbs.problems.smooth.rounds import volume_slope
 from fgmbs.sensors import Encoder
+from fgmbs.unknowns import freed
 
 INERTIA, STIFFNESS, VISCOUS, POWER, DT, COUNT = 0.2, 2.0, 0.05, 0.02, 0.01, 600
 AT_FIRST = 100.0
@@ -174,6 +176,86 @@ def test_standard_deviations_that_may_be_too_small_are_warned_of(sensors, monkey
     assert list(fit.std.values()) == pytest.approx(known, rel=1e-9)
     assert any("standard deviations may be too small" in one for one in fit.warnings())
     assert "standard deviations may be too small" in str(fit.report())
+
+
+class Twin(Oscillator):
+    """Its spring is as stiff as a number is large, squared: whatever its sign is."""
+
+    root: jax.Array = eqx.field(converter=lambda x: jnp.asarray(x, dtype=float), default=1.0)
+
+    def potential(self, q):
+        return 0.5 * self.root**2 * q[0] ** 2
+
+    def forces(self, q, dq, t):
+        return -self.viscous * dq - self.root**2 * q
+
+
+def twins(read, sensors, method):
+    inputs = [Disturbance(POWER)] if method == "smoother" else []
+    return (Twin(), read, sensors, inputs), {"free": {"root": (-4.0, 4.0)}, "restarts": 3, **START}
+
+
+@pytest.mark.parametrize("method", ["smoother", "prediction"])
+def test_other_parameters_that_are_as_likely_are_named(sensors, method):
+    _, read = recording()
+    arguments, options = twins(read, sensors, method)
+    fit = fgmbs.identify(*arguments, method=method, **options)
+    first, second = fit.maxima
+    assert first.parameters == fit.parameters and first.log_likelihood == pytest.approx(fit.profiled_log_likelihood)
+    assert second.parameters["root"] == pytest.approx(-fit.parameters["root"], rel=1e-4)
+    assert second.log_likelihood == pytest.approx(first.log_likelihood, abs=1e-4)
+    assert first.starts + second.starts == 5 and min(first.starts, second.starts) > 1
+    told = f"outside of these intervals: root {second.parameters['root']:.4g} for {fit.parameters['root']:.4g}"
+    assert any(told in text for text in fit.warnings())
+    assert "Maxima of the likelihood" in fit.report()
+    alone = fgmbs.identify(*arguments, method=method, **options | {"restarts": 0})
+    assert len(alone.maxima) == 1 and not any("nearly as likely" in text for text in alone.warnings())
+    assert alone.parameters["root"] == pytest.approx(abs(fit.parameters["root"]), rel=1e-4)
+
+
+@pytest.mark.slow
+def test_the_function_of_arrays_looks_from_the_same_starts(sensors):
+    _, read = recording()
+    arguments, options = twins(read, sensors, "smoother")
+    fit, problem = fgmbs.identify(*arguments, **options), fgmbs.prepare_identify(*arguments, **options)
+    found = fgmbs.finish(problem, fgmbs.solve(problem), recordings=read)
+    for one, other in zip(found.maxima, fit.maxima, strict=True):
+        assert one.parameters == pytest.approx(other.parameters, rel=1e-5)
+        assert one.log_likelihood == pytest.approx(other.log_likelihood, abs=1e-5)
+        assert (one.starts, one.settled) == (other.starts, other.settled)
+
+
+def test_rough_first_values_are_where_they_are_said_to_be():
+    numbers = {
+        "by_log": fgmbs.Unknown(2.0, log=True),
+        "known": fgmbs.Unknown(5.0, sigma=0.1, upper=5.05),
+        "mass": fgmbs.Unknown(3.0, lower=0.0),
+        "between": fgmbs.Unknown(1.0, lower=-1.0, upper=4.0),
+        "any": fgmbs.Unknown(-20.0),
+        "zero": fgmbs.Unknown(0.0),
+    }
+    free = freed(numbers, lambda path: path[0].key)[1]
+    given, *rough = np.asarray(first_thetas(free, 500))
+    ends = {
+        "by_log": (np.log(0.2), np.log(20.0)),
+        "known": (4.8, 5.05),
+        "mass": (0.3, 30.0),
+        "between": (-1.0, 4.0),
+        "any": (-40.0, 0.0),
+        "zero": (-1.0, 1.0),
+    }
+    assert np.array_equal(given, np.asarray(free.value)) and np.array_equal(rough, first_thetas(free, 500)[1:])
+    for name, column in zip(free.names, np.transpose(rough), strict=True):
+        low, high = ends[name]
+        assert low <= np.min(column) < low + 0.02 * (high - low), name
+        assert high - 0.02 * (high - low) < np.max(column) <= high, name
+
+
+@pytest.mark.parametrize("given", [-1, True])
+def test_restarts_are_counted(sensors, given):
+    _, read = recording()
+    with pytest.raises(fgmbs.ArgumentError, match="restarts: expected an integer of at least 0; found"):
+        fgmbs.identify(Oscillator(), read, sensors, free=["viscous"], restarts=given)
 
 
 @pytest.mark.slow
