@@ -160,7 +160,8 @@ class Probes(NamedTuple):
     kept: Array | np.ndarray
     """Which of these, and of the sizes, are looked at: not what is at a bound, nor what the data do not tell."""
     moves: Array | np.ndarray
-    """By how much (θ, logarithms of sizes) are moved, one row after another; not at all along what is not looked at."""
+    """By how much (θ, logarithms of sizes) are moved to either side, one row after another; not at all along what is
+    not looked at."""
 
     @classmethod
     def of(cls, free: Free, theta, information, held, xp: Any = np) -> "Probes":
@@ -180,11 +181,6 @@ class Probes(NamedTuple):
         stays = xp.sum(xp.where(at_bound, 1.0, 0.0)[:, None] * (ways / std[:, None]) ** 2, axis=0)
         told = (by_priors < _BY_PRIORS) & (stays < np.finfo(float).eps)
         moves = xp.where(told[:, None] & ~at_bound, _PROBED * ways.T, 0.0)
-        # To the same side whatever the signs of ways are, or to that within bounds.
-        side = (moves / std) @ (1 / (1 + np.arange(free.size)))
-        moves = xp.where((side < 0)[:, None], -moves, moves)
-        beyond = lambda at: xp.sum(((at - xp.clip(at, lower, upper)) / std) ** 2, axis=1)
-        moves = xp.where((beyond(theta + moves) > beyond(theta - moves))[:, None], -moves, moves)
         aside, beside = xp.where(held[:, None], 0.0, _ASIDE * xp.eye(held.size)), xp.zeros((free.size, held.size))
         moves = xp.concatenate([xp.concatenate([moves, beside], 1), xp.concatenate([beside.T, aside], 1)])
         return cls(ways, xp.concatenate([told, ~held]), moves)
@@ -194,7 +190,7 @@ class Probes(NamedTuple):
         that is believed. It may be less, as large masses do what small ones do under forces that are as much smaller.
 
         Args:
-            moved: How (θ, logarithms of sizes) differ from the estimate, row by row …
+            moved: How (θ, logarithms of sizes) differ from one side of the estimate to the other, row by row …
             changed: … and how the slopes by them do.
             xp: See `correction`.
 

@@ -301,10 +301,10 @@ def _bend(problem: SmoothingProblem, best: Climbed, tell: Progress) -> np.ndarra
     at, std, leaning = best.at, best.std, best.leaning
     probes = Probes.of(problem.free, at.x.globals, best.seen.information, _held(problem.sizes, at.search))
     differences = np.zeros((len(probes.moves), 2, len(probes.moves)))
-    here = _beside(problem, at, std, leaning, np.zeros(len(probes.moves)))
     for count in np.flatnonzero(probes.kept):
         tell("seeing how sure they are", int(count), float(at.look.cost))
-        differences[count] = _beside(problem, at, std, leaning, probes.moves[count]) - here
+        ends = (_beside(problem, at, std, leaning, way * probes.moves[count]) for way in (1, -1))
+        differences[count] = np.subtract(*ends)
     return probes.bend(differences[:, 0], differences[:, 1])
 
 

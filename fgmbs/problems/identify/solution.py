@@ -327,8 +327,8 @@ def _bend(problem: SmoothingProblem, end: _Climbed, at: SmoothingState, seen: Su
         where = jnp.concatenate([there.x.globals, there.search.logs])
         return jnp.stack([where, jnp.where(converged, slopes, jnp.nan)])
 
-    *ends, here = jax.lax.map(aside, jnp.concatenate([probes.moves, jnp.zeros_like(probes.moves[:1])]))
-    return probes.bend(*jnp.swapaxes(jnp.stack(ends) - here, 0, 1), jnp)
+    one, other = jnp.split(jax.lax.map(aside, jnp.concatenate([probes.moves, -probes.moves])), 2)
+    return probes.bend(*jnp.swapaxes(one - other, 0, 1), jnp)
 
 
 def _gained(problem: SmoothingProblem, *ends: tuple[SmoothingState, Scalar]) -> Scalar:

@@ -163,7 +163,7 @@ def test_what_is_found_with_a_size_of_noise_is_known_by_so_much_less(sensors):
     fit = fgmbs.identify(*arguments, **options)
     found, known = known_beside_power(fit, y)
     assert fit.unsettled == "" and found[0] > 1.06 * known[0]
-    assert list(fit.std.values()) == pytest.approx(found, rel=0.02)
+    assert list(fit.std.values()) == pytest.approx(found, rel=0.01)
 
 
 def test_standard_deviations_that_may_be_too_small_are_warned_of(sensors, monkeypatch):
