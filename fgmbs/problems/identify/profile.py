@@ -15,7 +15,10 @@ from fgmbs.errors import ArgumentError
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.problems.identify.free_runs.segments import PredictionProblem
 from fgmbs.problems.identify.identifiability import quantile
-from fgmbs.problems.smooth.beginning import SmoothingState
+from fgmbs.problems.identify.likeliest import held_problem, with_globals
+from fgmbs.problems.identify.smoother import ENOUGH, corrected
+from fgmbs.problems.smooth.beginning import SmoothingState, begun_at
+from fgmbs.problems.smooth.iteration import to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt
 from fgmbs.solvers.limits import possible
@@ -47,7 +50,7 @@ class Profile:
     """Of the parameter, ascending; that which was found is among them [SI]."""
     deviance: Float[np.ndarray, " values"]
     """Twice by how much the logarithm of the likelihood (and of priors) is below its largest value; inf where the fit
-    failed."""
+    failed. It is 0 at another value than the one that was found where that one is likelier."""
     others: dict[str, Float[np.ndarray, " values"]]
     """The other parameters."""
     best: float
@@ -63,12 +66,12 @@ class Profile:
             ArgumentError: The level is not between 0 and 1.
         """
         z = quantile(level)
-        root = np.sqrt(np.maximum(self.deviance, 0.0))
-        return self._side(self.values <= self.best, root, z, 0), self._side(self.values >= self.best, root, z, 1)
+        root, likeliest = np.sqrt(self.deviance), self.values[np.argmin(self.deviance)]
+        return self._side(self.values <= likeliest, root, z, 0), self._side(self.values >= likeliest, root, z, 1)
 
     def _side(self, there, root, z: float, side: int) -> float:
         x, y = self.values[there], root[there]
-        x, y = (x[::-1], y[::-1]) if side == 0 else (x, y)  # away from the best value
+        x, y = (x[::-1], y[::-1]) if side == 0 else (x, y)  # away from the likeliest value
         beyond = np.flatnonzero(y > z)
         if not beyond.size:
             return self.bounds[side]
@@ -88,19 +91,22 @@ def profile(fit: "Identification", name: str, values: Sequence[float] | None = N
     best = float(fit.theta[index])
     thetas = _grid(fit, index) if values is None else _given(fit, index, values, (low, high))
     found: dict[float, tuple[float, np.ndarray]] = {}
-    own_prior = fit.solved[0].free
+    # Where θ was led far sizes of noise follow it.
+    sized = fit.method == "smoother" and bool(np.any(fit.bend))
+    problem, refit = (fit.problem, _led) if sized else (fit.solved[0], refitted)
+    own_prior = problem.free
     center, sigma = float(own_prior.value[index]), float(own_prior.sigma[index])
     prior = (best - center) / sigma
     for side in (thetas[thetas <= best][::-1], thetas[thetas > best]):
         at = fit.solved[1]
         for theta in side:
-            cost, at, status = refitted(fit, index, theta, at)
+            cost, at, status = refit(fit, index, theta, at)
             # The prior that holds it stands in the place of its own.
             own = (theta - center) / sigma
             found[float(theta)] = cost + 0.5 * own**2 if _fine(status, cost) else np.inf, _theta(at)
             if not _fine(status, cost):
                 at = fit.solved[1]
-    here = refitted(fit, index, best, fit.solved[1])
+    here = refit(fit, index, best, fit.solved[1])
     found[best] = here[0] + 0.5 * prior**2, _theta(here[1])
     order = sorted(found)
     all_values = np.array([np.asarray(fit.free.values(jnp.asarray(found[theta][1]))) for theta in order])
@@ -109,7 +115,7 @@ def profile(fit: "Identification", name: str, values: Sequence[float] | None = N
     return Profile(
         name,
         all_values[:, index],
-        2 * (cost - found[best][0]),
+        2 * (cost - np.min(cost)),
         {other: all_values[:, k] for k, other in enumerate(fit.names) if k != index},
         _value(fit.free, index, best),
         (low, high),
@@ -149,22 +155,10 @@ def refitted(fit: "Identification", index: int, theta: float, at):
     """(cost, where it ended, status) with one of θ held at a value, from where another value ended.
 
     The programs are the same for all values. Of "smoother" forces are weighed, and sizes of noise are, as they were in
-    the end of the fit.
+    the end of the fit; see also `_led`.
     """
     problem = fit.solved[0]
-    free = problem.free
-    std = float(fit.deviation_unbounded[index])
-    sigma = _HELD * std if np.isfinite(std) and std > 0 else _SMALL * max(abs(theta), 1.0)
-    held = eqx.tree_at(
-        lambda free: (free.value, free.sigma, free.lower, free.upper),
-        free,
-        (
-            free.value.at[index].set(theta),
-            free.sigma.at[index].set(sigma),
-            free.lower.at[index].set(theta),
-            free.upper.at[index].set(theta),
-        ),
-    )
+    held = _held(fit, problem.free, index, theta)
     if isinstance(problem, PredictionProblem):
         x = at._replace(globals=at.globals.at[index].set(theta))
         prediction = eqx.tree_at(lambda prediction: prediction.model.free, problem, held)
@@ -174,6 +168,34 @@ def refitted(fit: "Identification", index: int, theta: float, at):
     x = at.x._replace(globals=at.x.globals.at[index].set(theta))
     x, cost, status = _smoothed(smoothing, fit.solved[1], x)
     return float(cost), eqx.tree_at(lambda at: at.x, at, x), status
+
+
+def _held(fit: "Identification", free: Free, index: int, theta: float) -> Free:
+    """θ, one of which is held."""
+    std = float(fit.deviation_unbounded[index])
+    sigma = _HELD * std if np.isfinite(std) and std > 0 else _SMALL * max(abs(theta), 1.0)
+    return eqx.tree_at(
+        lambda free: (free.value, free.sigma, free.lower, free.upper),
+        free,
+        (
+            free.value.at[index].set(theta),
+            free.sigma.at[index].set(sigma),
+            free.lower.at[index].set(theta),
+            free.upper.at[index].set(theta),
+        ),
+    )
+
+
+def _led(fit: "Identification", index: int, theta: float, at: SmoothingState):
+    """(minus the logarithm of the likelihood, where it ended, status) with one of θ held at a value, the others and
+    sizes of noise being led from where another value ended to where it is largest."""
+    problem = eqx.tree_at(lambda problem: problem.free, fit.problem, _held(fit, fit.problem.free, index, theta))
+    near = with_globals(at, at.x.globals.at[index].set(theta))
+    first = held_problem(problem, near.x.globals)
+    begun = eqx.tree_at(lambda at: at.search.logs, begun_at(first, near), at.search.logs)
+    *_, begun = to_the_end(first, begun, enough=ENOUGH)
+    end = corrected(problem, begun, lambda *_: None, first)
+    return -end.likelihood, end.at, Status.iteration_limit if end.unsettled else end.at.status
 
 
 @program

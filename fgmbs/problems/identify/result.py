@@ -270,7 +270,8 @@ class Identification:
         return np.sqrt(np.maximum(np.diag(covariance_of(self._bent)), 0.0))
 
     def profile(self, name: str, values: Sequence[float] | None = None) -> Profile:
-        """The profile likelihood of a parameter: all others and the motion are found anew with each of its values.
+        """The profile likelihood of a parameter: all others and the motion are found anew with each of its values, and
+        where parameters were led far sizes of noise, too.
 
         Where the likelihood is not normal, at bounds and for what is weakly told, its interval is the one to trust.
         The first profile compiles one program, which serves all values and parameters.

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.linalg import expm
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 
 import fgmbs
 from fgmbs.inputs import Disturbance
@@ -176,6 +176,22 @@ def test_standard_deviations_that_may_be_too_small_are_warned_of(sensors, monkey
     assert list(fit.std.values()) == pytest.approx(known, rel=1e-9)
     assert any("standard deviations may be too small" in one for one in fit.warnings())
     assert "standard deviations may be too small" in str(fit.report())
+
+
+def test_a_profile_is_that_of_the_exact_likelihood_when_a_size_of_noise_follows(sensors):
+    y, read = recording(seed=3)
+    arguments, options = with_power(read, sensors)
+    fit = fgmbs.identify(*arguments, **options)
+    best, std = fit.parameters["inertia"], fit.std["inertia"]
+    profile = fit.profile("inertia", [best + k * std for k in (-2, 1, 3)])
+    cost = lambda x, inertia: minus_log_likelihood(x[0], 0.02, y, inertia, np.exp(x[1]))
+    first = [fit.parameters["viscous"], np.log(float(fit.inputs[0].power))]
+    exact = [minimize(cost, first, value, method="Nelder-Mead", tol=1e-4).fun for value in profile.values]
+    assert profile.deviance == pytest.approx(2 * (np.array(exact) - min(exact)), abs=0.02)
+    known = (
+        2 * (minus_log_likelihood(first[0], 0.02, y, value, np.exp(first[1])) - min(exact)) for value in profile.values
+    )
+    assert profile.deviance[-1] < 0.9 * list(known)[-1]
 
 
 class Twin(Oscillator):
