@@ -24,6 +24,8 @@ FARTHEST = 4.0
 """Standard deviations by which θ is corrected at once, at most."""
 WORSE = 0.1
 """Decrease of the logarithm of the likelihood of θ that rounding may make."""
+TRADED = 1.5
+"""How many times larger standard deviations are warned of, as sizes of noise may explain the same."""
 TOGETHER = "parameters are those that are most likely together with the motion, not by themselves"
 _HELD = 1e-6
 """Standard deviation of the priors by which parameters are held."""
@@ -53,7 +55,8 @@ _ASIDE = 0.02
 _UNTOLD = 1e-6
 """Information of sizes of noise, relative to the largest, that is as good as none."""
 _ONE = 0.5
-"""Standard deviations within which two ends of a search are one maximum."""
+"""Standard deviations within which two ends of searches are one maximum, and difference of the logarithms of their
+likelihoods."""
 _PARALLEL = 1e-6
 """Cosine of the angle between a step and what is not known of its curvature, below which this is not told by it."""
 
@@ -352,6 +355,37 @@ def beside(
     target = xp.clip(theta, xp.asarray(free.lower), xp.asarray(free.upper))
     going = eqx.tree_at(lambda at: at.search.logs, resumed(at), at.search.logs + move[free.size :])
     return leading_problem(problem, target, std, 1.0, leaning, xp), going
+
+
+def traded(free: Free, theta: np.ndarray, information: np.ndarray, bend: np.ndarray) -> bool:
+    """Whether sizes of noise may explain what θ does, so that there may be other maxima; also where it is not known.
+
+    Args:
+        free: The numbers that are looked for.
+        theta: θ, as it was found.
+        information: Of it there.
+        bend: See `Probes.bend`.
+    """
+    rest = (theta > np.asarray(free.lower)) & (theta < np.asarray(free.upper))
+    if not np.all(np.isfinite(bend)):
+        return True
+    variances = [np.diag(covariance_of(matrix[np.ix_(rest, rest)])) for matrix in (information, information + bend)]
+    return bool(np.any(variances[1] > TRADED**2 * variances[0]))
+
+
+def met(theta: Any, likelihood: Any, end: Any, information: Any, likeliest: Any, xp: Any = np) -> Any:
+    """Whether a search has come so near to where another ended that it would end there, too.
+
+    Args:
+        theta: Where it is …
+        likelihood: … and the logarithm of the likelihood there.
+        end: Where the other ended …
+        information: … the information there …
+        likeliest: … and the logarithm of the likelihood.
+        xp: See `correction`.
+    """
+    away = xp.asarray(theta) - xp.asarray(end)
+    return (away @ xp.asarray(information) @ away < _ONE**2) & (likelihood > likeliest - _ONE)
 
 
 def still_moved(left: float) -> str:

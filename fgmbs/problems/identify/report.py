@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fgmbs.problems.identify.likeliest import TRADED
 from fgmbs.results.contents import worst_text
 from fgmbs.results.estimates import sections
 from fgmbs.results.motion import to_dataset
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 _CORRELATED = 0.9
 """Correlation of two parameters from which on it is reported."""
-_TRADED = 1.5
-"""How many times larger standard deviations are warned of, as sizes of noise may explain the same."""
 _FAR = 3.0
 """Distance from its first value, in standard deviations of its prior, beyond which a parameter is warned of."""
 _AS_LIKELY = 1.92
@@ -136,7 +135,7 @@ def identification_warnings(fit: "Identification") -> tuple[str, ...]:
         )
     if not np.all(np.isfinite(fit.bend)):
         found.append("standard deviations may be too small: how the likelihood is bent was not found")
-    if fit.problem.sizes.size and (wider := fit.widened) > _TRADED:
+    if fit.problem.sizes.size and (wider := fit.widened) > TRADED:
         found.append(
             "parameters and sizes of noise are hardly told from one another: standard deviations are up to "
             f"{wider:.2g} times those for sizes that are known, or more; give the size of a force, or a prior"

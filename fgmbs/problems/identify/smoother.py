@@ -31,8 +31,10 @@ from fgmbs.problems.identify.likeliest import (
     leaning_of,
     leaning_problem,
     likelihood_of,
+    met,
     reach_after,
     still_moved,
+    traded,
     with_globals,
 )
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
@@ -146,9 +148,9 @@ def found_by_smoother(problem: SmoothingProblem, starts: Float[Array, "starts p"
 
     From a first motion and first parameters, while the forces become smaller step by step to their own size, which is
     found from the data where it is not given, to those that are most likely together; from there to the parameters that
-    are most likely by themselves, over all motions. Where that does not lead to them, or leads far, as forces that are
-    larger than what the parameters do tell little of these, they are looked for from the given ones on, too. The
-    likeliest are kept.
+    are most likely by themselves, over all motions. Where that does not lead to them, as forces that are larger than
+    what the parameters do tell little of these, or where sizes of noise may explain the same, they are looked for from
+    the given ones on, too. The likeliest are kept.
 
     Args:
         problem: The problem.
@@ -171,9 +173,10 @@ def found_by_smoother(problem: SmoothingProblem, starts: Float[Array, "starts p"
                 tell("solving" if last else "solving with larger forces", count, float(at.look.cost))
                 count += 1
         climbs.append(corrected(problem, at, tell))
-        if problem.free.size and (len(starts) > 1 or climbs[0].sized or not climbs[0].settled):
+        climbs[0] = _bent_at(problem, climbs[0], tell)
+        if problem.free.size and (len(starts) > 1 or not climbs[0].settled or climbs[0].traded(problem)):
             for theta in starts:
-                climbs.append(_from(theta, problem, first, tell))
+                climbs.append(_from(theta, problem, first, tell, _best(climbs)))
         return likeliest(problem, climbs, tell)
     except KeyboardInterrupt:
         at = _best(climbs).at if climbs else at
@@ -193,15 +196,27 @@ class Climbed(NamedTuple):
     """Whether sizes of noise were found with it."""
     unsettled: str
     """See `Found`."""
+    bend: np.ndarray | None = None
+    """See `Found`; None where it was not looked for."""
 
     @property
     def settled(self) -> bool:
         return is_one_of(self.at.status, Status.converged) and not self.unsettled
 
+    def traded(self, problem: SmoothingProblem) -> bool:
+        """See `fgmbs.problems.identify.likeliest.traded`."""
+        theta, information = np.asarray(self.at.x.globals), np.asarray(self.seen.information)
+        return self.sized and traded(problem.free, theta, information, self.bend)
+
     @property
     def likelihood(self) -> float:
         """Logarithm of the density of θ given the readings but for a constant; −∞ where nothing was found."""
         return float(likelihood_of(self.seen)) if is_one_of(self.at.status, Status.converged) else -np.inf
+
+    def meets(self, at: SmoothingState, seen: Survey) -> bool:
+        """Whether another search has come here."""
+        here = self.at.x.globals, self.seen.information, self.likelihood
+        return self.settled and bool(met(at.x.globals, likelihood_of(seen), *here))
 
 
 def _best(climbs: Sequence[Climbed]) -> Climbed:
@@ -213,16 +228,20 @@ def _best(climbs: Sequence[Climbed]) -> Climbed:
     return best
 
 
-def _from(theta: Array, problem: SmoothingProblem, first: SmoothingState, tell: Progress) -> Climbed:
+def _from(theta: Array, problem: SmoothingProblem, first: SmoothingState, tell: Progress, best: "Climbed") -> "Climbed":
     """The most likely parameters that are led to from these, along the likelihood of all motions."""
     held = held_problem(problem, theta)
     for at in to_the_end(held, begun_at(held, with_globals(first, theta)), enough=ENOUGH):
         tell("solving with first parameters", int(at.rounds), float(at.look.cost))
-    return corrected(problem, at, tell, held)
+    return corrected(problem, at, tell, held, best)
 
 
 def corrected(
-    problem: SmoothingProblem, at: SmoothingState, tell: Progress, leaned: SmoothingProblem | None = None
+    problem: SmoothingProblem,
+    at: SmoothingState,
+    tell: Progress,
+    leaned: SmoothingProblem | None = None,
+    best: Climbed | None = None,
 ) -> Climbed:
     """From the parameters that are most likely together with the motion to those that are most likely by themselves.
 
@@ -235,6 +254,7 @@ def corrected(
         at: Its solution, or …
         tell: See `identify`.
         leaned: … that of this, with other priors.
+        best: The likeliest that was found before, if any: where it is met nothing else would be found.
     """
     p = problem.free.size
     if p == 0 or not is_one_of(at.status, Status.converged):
@@ -268,7 +288,7 @@ def corrected(
             unsettled = TOGETHER
             break
         sized, rough, arrived, stuck = judged(left, reach, gained, sized, bool(at.search.rough))
-        if arrived:
+        if arrived or (best is not None and best.meets(at, seen)):
             break
         if count == CORRECTIONS or stuck:
             unsettled = still_moved(left)
@@ -285,27 +305,29 @@ def corrected(
 
 def likeliest(problem: SmoothingProblem, climbs: Sequence[Climbed], tell: Progress) -> Found:
     """The likeliest of what was found, how sure it is, and what priors lean by there."""
-    best, p = _best(climbs), problem.free.size
+    best, p = _bent_at(problem, _best(climbs), tell), problem.free.size
     at = best.at
     if p == 0 or not is_one_of(at.status, Status.converged):
         return Found.here(problem, at)
-    bend = _bend(problem, best, tell) if best.sized else np.zeros((p, p))
     leaned = leaning_problem(problem, at.x.globals, best.std, best.leaning) if np.any(best.leaning) else problem
     ends = (End(np.asarray(one.at.x.globals), one.likelihood, one.settled) for one in climbs)
     ends = tuple(end for end in ends if np.isfinite(end.likelihood))
-    return Found(problem, at, best.seen, leaned, degrees_of_freedom(problem, at), bend, best.unsettled, ends)
+    return Found(problem, at, best.seen, leaned, degrees_of_freedom(problem, at), best.bend, best.unsettled, ends)
 
 
-def _bend(problem: SmoothingProblem, best: Climbed, tell: Progress) -> np.ndarray:
-    """See `Probes.bend`; the motion is found anew there, and its weights."""
-    at, std, leaning = best.at, best.std, best.leaning
-    probes = Probes.of(problem.free, at.x.globals, best.seen.information, _held(problem.sizes, at.search))
+def _bent_at(problem: SmoothingProblem, end: Climbed, tell: Progress) -> Climbed:
+    """With how the likelihood is bent there; the motion is found anew a little beside, and its weights."""
+    if end.bend is not None or not end.sized:
+        p = problem.free.size
+        return end._replace(bend=np.zeros((p, p)) if end.bend is None else end.bend)
+    at, std, leaning = end.at, end.std, end.leaning
+    probes = Probes.of(problem.free, at.x.globals, end.seen.information, _held(problem.sizes, at.search))
     differences = np.zeros((len(probes.moves), 2, len(probes.moves)))
     for count in np.flatnonzero(probes.kept):
         tell("seeing how sure they are", int(count), float(at.look.cost))
         ends = (_beside(problem, at, std, leaning, way * probes.moves[count]) for way in (1, -1))
         differences[count] = np.subtract(*ends)
-    return probes.bend(differences[:, 0], differences[:, 1])
+    return end._replace(bend=probes.bend(differences[:, 0], differences[:, 1]))
 
 
 def _beside(

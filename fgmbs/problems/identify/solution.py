@@ -31,6 +31,7 @@ from fgmbs.problems.identify.likeliest import (
     leaning_of,
     leaning_problem,
     likelihood_of,
+    met,
     reach_after,
     still_moved,
     with_globals,
@@ -131,8 +132,10 @@ class _Correcting(NamedTuple):
     sized: Bool[Array, ""]
     best: _Climbed
     """What was found before from other starts …"""
+    information: Float[Array, "p p"]
+    """… that of θ there …"""
     ends: tuple[Float[Array, "ends p"], Float[Array, " ends"], Bool[Array, " ends"]]
-    """… and where they led."""
+    """… and where all of them led."""
     done: Bool[Array, ""]
 
 
@@ -158,6 +161,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
         highest=jnp.asarray(0.0),
         sized=jnp.asarray(False),
         best=nothing,
+        information=square,
         ends=(jnp.zeros((count + 1, p)), jnp.full(count + 1, -jnp.inf), jnp.zeros(count + 1, bool)),
         done=jnp.asarray(False),
     )
@@ -181,13 +185,17 @@ def _solve(problem: IdentificationProblem) -> Identified:
         reach = reach_after(better, now.reach, jnp)
         std, target, towards, left = correction(free, before.x.globals, information, slope, leaning, bend, reach, jnp)
         sized, rough, arrived, stuck = judged(left, reach, gained, now.sized, before.search.rough, jnp)
+        here = before.x.globals, jnp.where(better, likelihood, climbed.likelihood)
+        known = now.best.at.x.globals, now.information, now.best.likelihood
+        arrived |= (now.best.left == 0) & met(*here, *known, jnp)
         failed = ~jnp.isfinite(left) | ~(solved | led)
         ends = arrived | failed | (now.count == CORRECTIONS) | stuck
         left = jnp.where(failed, jnp.nan, jnp.where(arrived, 0.0, left))
         own = jnp.where(failed & ~led, least, likelihood)
         here = _Climbed(before, before.iterations, leaning, std, left, sized, own)
 
-        best = _where(ends & _better(here, now.best), here, now.best)
+        taken = ends & _better(here, now.best)
+        best = _where(taken, here, now.best)
         told = kept[0].x.globals, own, arrived
         told = jax.tree.map(lambda all, one: jnp.where(ends, all.at[now.start].set(one), all), now.ends, told)
         again = ends & (now.start < count) & ((count > 1) | ((now.start == 0) & (~arrived | sized)))
@@ -213,6 +221,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
             highest=jnp.where(again, 0.0, jnp.maximum(now.highest, rise)),
             sized=sized & ~again,
             best=best,
+            information=jnp.where(taken, information, now.information),
             ends=told,
             done=ends & ~again,
         )

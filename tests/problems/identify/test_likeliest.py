@@ -11,7 +11,7 @@ from scipy.optimize import minimize, minimize_scalar
 import fgmbs
 from fgmbs.inputs import Disturbance
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.identify import smoother, solution
+from fgmbs.problems.identify import likeliest, smoother, solution
 from fgmbs.problems.identify.free import first_thetas
 from fgmbs.problems.smooth.rounds import volume_slope
 from fgmbs.sensors import Encoder
@@ -227,6 +227,17 @@ def test_other_parameters_that_are_as_likely_are_named(sensors, method):
     alone = fgmbs.identify(*arguments, method=method, **options | {"restarts": 0})
     assert len(alone.maxima) == 1 and not any("nearly as likely" in text for text in alone.warnings())
     assert alone.parameters["root"] == pytest.approx(abs(fit.parameters["root"]), rel=1e-4)
+
+
+def test_where_sizes_of_noise_may_explain_the_same_the_given_numbers_are_begun_at_too(sensors, monkeypatch):
+    _, read = recording(seed=3)
+    arguments, options = with_power(read, sensors)
+    alone = fgmbs.identify(*arguments, **options)
+    assert [one.starts for one in alone.maxima] == [1] and 1.05 < alone.widened < 1.5
+    monkeypatch.setattr(likeliest, "TRADED", 1.05)
+    fit = fgmbs.identify(*arguments, **options)
+    assert [one.starts for one in fit.maxima] == [2]  # it leads to the same
+    assert list(fit.parameters.values()) == pytest.approx(list(alone.parameters.values()), rel=1e-6)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from fgmbs.problems.identify.likeliest import Probes, bent, correction
+from fgmbs.problems.identify.likeliest import Probes, bent, correction, met, traded
 from fgmbs.unknowns import Unknown, freed
 
 P, ARRIVED = 4, 1e-6
@@ -167,3 +167,20 @@ def test_nothing_is_said_of_slopes_that_were_not_found(xp):
     changed = np.asarray(probes.moves) @ H
     changed[2] = np.nan
     assert np.all(np.isnan(np.asarray(probes.bend(probes.moves, changed, xp))))
+
+
+def test_sizes_of_noise_may_explain_the_same_where_standard_deviations_are_half_as_large_again():
+    free = free_of(np.array([0.0, -np.inf, -np.inf, -np.inf]), np.full(P, np.inf))
+    for bend, known in ((-0.5, False), (-0.6, True), (3.0, False), (np.nan, True)):
+        theta, information = np.ones(P), np.diag([1.0, 1e6, 1e-4, 1.0])
+        assert traded(free, theta, information, bend * np.diag([0.0, 0.0, 1e-4, 0.0])) == known, bend
+    # What is at its bound is not looked at.
+    bend = np.diag([-0.9, 0.0, 0.0, 0.0])
+    assert traded(free, theta, information, bend) and not traded(free, theta - 1, information, bend)
+
+
+def test_a_search_ends_where_another_one_ended():
+    information, end = np.diag([1.0, 1e6]), np.array([3.0, 0.1])
+    for away, less, known in (((0.4, 0.0), 0.3, True), ((0.0, 6e-4), 0.1, False), ((0.1, 1e-4), 0.6, False)):
+        for xp in (np, jnp):
+            assert bool(met(end + np.array(away), -7.0 - less, end, information, -7.0, xp)) == known
