@@ -24,6 +24,9 @@ Numbers: TypeAlias = Array | np.ndarray | Sequence | float | int
 Known: TypeAlias = Array | np.ndarray
 """The same after the check: a numpy array where the numbers are known, else a traced one."""
 
+_LISTED = 24
+"""Names that are listed in a text, at most."""
+
 
 def finite(argument: str, value: Numbers) -> Known:
     """`value` as an array.
@@ -170,7 +173,7 @@ def choice(argument: str, value: Any, accepted: Iterable[Any]) -> None:
 def nearest(name: str, names: Iterable[str], kind: str) -> str:
     """'; did you mean …? known KIND: …', to finish a text about a name that is not one of these."""
     name, listed = str(name), list(names)
-    shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
+    shown = ", ".join(listed[:_LISTED]) + (", …" if len(listed) > _LISTED else "")
     return f"{close_to(name, listed) or ';'} " + (f"known {kind}: {shown}" if listed else f"there are no {kind} here")
 
 

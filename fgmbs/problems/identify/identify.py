@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -151,7 +150,7 @@ def prepare_identify(
     problem = prepare_smooth(parts.mechanism, recordings, parts.sensors, parts.inputs, **options, integrator=integrator)
     problem = limited(problem)
     _checked_number(problem)
-    return IdentificationProblem(problem, jnp.asarray(first_thetas(problem.free, restarts)))
+    return IdentificationProblem(problem, jax.device_put(first_thetas(problem.free, restarts)))
 
 
 @finish.register(IdentificationProblem)
