@@ -384,8 +384,8 @@ def met(theta: Any, likelihood: Any, end: Any, information: Any, likeliest: Any,
         likeliest: … and the logarithm of the likelihood.
         xp: See `correction`.
     """
-    away = xp.asarray(theta) - xp.asarray(end)
-    return (away @ xp.asarray(information) @ away < _ONE**2) & (likelihood > likeliest - _ONE)
+    away, gain = xp.asarray(theta) - xp.asarray(end), likelihood - likeliest
+    return (away @ xp.asarray(information) @ away < _ONE**2) & (gain > -_ONE) & (gain < WORSE)
 
 
 def still_moved(left: float) -> str:

@@ -181,6 +181,7 @@ def test_sizes_of_noise_may_explain_the_same_where_standard_deviations_are_half_
 
 def test_a_search_ends_where_another_one_ended():
     information, end = np.diag([1.0, 1e6]), np.array([3.0, 0.1])
-    for away, less, known in (((0.4, 0.0), 0.3, True), ((0.0, 6e-4), 0.1, False), ((0.1, 1e-4), 0.6, False)):
+    cases = ((0.4, 0.0), 0.3, True), ((0.0, 6e-4), 0.1, False), ((0.1, 1e-4), 0.6, False), ((0.1, 0.0), -0.2, False)
+    for away, less, known in cases:  # what is likelier is no end
         for xp in (np, jnp):
             assert bool(met(end + np.array(away), -7.0 - less, end, information, -7.0, xp)) == known
