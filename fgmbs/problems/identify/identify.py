@@ -257,9 +257,12 @@ def _predicted(
     # What did not converge is no answer if something did.
     order = lambda one: (not is_one_of(one[1].status, Status.converged), np.nan_to_num(float(one[1].cost), nan=np.inf))
     prediction, best = min(found, key=order)
-    ends = [End(np.asarray(b.theta), log_likelihood(p, b), is_one_of(b.status, Status.converged)) for p, b in found]
+    told = lambda likelihood: likelihood if np.isfinite(likelihood) else -np.inf
+    ends = (
+        End(np.asarray(b.theta), told(log_likelihood(p, b)), is_one_of(b.status, Status.converged)) for p, b in found
+    )
     result = identification_of_free_runs(wide, prediction, best, problem.free, recordings, notes)
-    return dataclasses.replace(result, ends=tuple(end for end in ends if np.isfinite(end.likelihood)))
+    return dataclasses.replace(result, ends=tuple(ends))
 
 
 def identification_of_free_runs(

@@ -66,7 +66,7 @@ class End(NamedTuple):
 
     theta: np.ndarray
     likelihood: float
-    """Logarithm of the density of θ given the readings but for a constant."""
+    """Logarithm of the density of θ given the readings but for a constant; −∞ where it led to nothing."""
     settled: bool
     """Whether it arrived there."""
 

@@ -174,14 +174,16 @@ def _of_other_maxima(fit: "Identification") -> list[str]:
 
 
 def _maxima(fit: "Identification") -> list[tuple[str, ...]]:
-    """The parameters of several maxima, one column for each."""
-    if len(fit.maxima) < 2:
+    """The parameters of several maxima, one column for each, and how many starts led to none."""
+    lost = sum(not np.isfinite(end.likelihood) for end in fit.ends)
+    if not fit.maxima or len(fit.maxima) + lost < 2:
         return []
     best = fit.maxima[0].log_likelihood
     arrived = ["yes" if one.settled else "not yet" for one in fit.maxima]
     return [
         ("log-likelihood", *(f"{one.log_likelihood - best:+.2f}" for one in fit.maxima)),
         ("starts that led there", *(str(one.starts) for one in fit.maxima)),
+        *([("starts that led to nothing", str(lost), *("",) * (len(arrived) - 1))] if lost else []),
         *([("arrived", *arrived)] if "not yet" in arrived else []),
         *((name, *(f"{one.parameters[name]:.6g}" for one in fit.maxima)) for name in fit.names),
     ]

@@ -297,13 +297,14 @@ class Identification:
     @property
     def maxima(self) -> tuple[Maximum, ...]:
         """Where the starts led, this first, then the likeliest; empty where nothing was found."""
-        if not self.ends:
+        there = [end for end in self.ends if np.isfinite(end.likelihood)]
+        if not there:
             return ()
         wide, center = self.wide, np.asarray(self.free.value)
         # Priors, wide ones included, are not of the readings.
         priors = lambda theta: 0.5 * np.sum(((theta - center) / wide) ** 2) + np.sum(np.log(wide))
         profiled = 0.0 if self.method == "prediction" else 1.0
-        ends = (end._replace(likelihood=end.likelihood + profiled * priors(end.theta)) for end in self.ends)
+        ends = (end._replace(likelihood=end.likelihood + profiled * priors(end.theta)) for end in there)
         named = lambda theta: dict(zip(self.names, self._values(theta).tolist(), strict=True))
         return tuple(maxima(ends, self.theta, self.deviation_unbounded, named))
 

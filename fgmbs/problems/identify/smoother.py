@@ -81,7 +81,7 @@ class Found(eqx.Module):
     unsettled: str = ""
     """Why θ is not the most likely by itself; empty if it is."""
     ends: tuple[End, ...] = ()
-    """Where each start led that led to something, this one too."""
+    """Where each start led, this one too."""
 
     @classmethod
     def here(cls, problem: SmoothingProblem, at: SmoothingState) -> "Found":
@@ -310,8 +310,7 @@ def likeliest(problem: SmoothingProblem, climbs: Sequence[Climbed], tell: Progre
     if p == 0 or not is_one_of(at.status, Status.converged):
         return Found.here(problem, at)
     leaned = leaning_problem(problem, at.x.globals, best.std, best.leaning) if np.any(best.leaning) else problem
-    ends = (End(np.asarray(one.at.x.globals), one.likelihood, one.settled) for one in climbs)
-    ends = tuple(end for end in ends if np.isfinite(end.likelihood))
+    ends = tuple(End(np.asarray(one.at.x.globals), one.likelihood, one.settled) for one in climbs)
     return Found(problem, at, best.seen, leaned, degrees_of_freedom(problem, at), best.bend, best.unsettled, ends)
 
 

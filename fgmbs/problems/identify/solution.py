@@ -88,7 +88,7 @@ class Identified(eqx.Module):
     """How much more than by its information the likelihood of θ is bent where it was led far, sizes of noise following
     it; NaN where that was not found."""
     ends: tuple[Float[Array, "ends p"], Float[Array, " ends"], Bool[Array, " ends"]]
-    """Where each start led, see `End`; −∞ likely where one led to nothing."""
+    """Where each start led, see `End`; NaN where one was not begun at."""
     at: SmoothingState
     """The motion, and where the iteration ended."""
 
@@ -162,7 +162,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
         sized=jnp.asarray(False),
         best=nothing,
         information=square,
-        ends=(jnp.zeros((count + 1, p)), jnp.full(count + 1, -jnp.inf), jnp.zeros(count + 1, bool)),
+        ends=(jnp.zeros((count + 1, p)), jnp.full(count + 1, jnp.nan), jnp.zeros(count + 1, bool)),
         done=jnp.asarray(False),
     )
 
@@ -196,7 +196,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
 
         taken = ends & _better(here, now.best)
         best = _where(taken, here, now.best)
-        told = kept[0].x.globals, own, arrived
+        told = kept[0].x.globals, jnp.where(jnp.isnan(own), least, own), arrived
         told = jax.tree.map(lambda all, one: jnp.where(ends, all.at[now.start].set(one), all), now.ends, told)
         again = ends & (now.start < count) & ((count > 1) | ((now.start == 0) & (~arrived | sized)))
         theta = starts[jnp.minimum(now.start, count - 1)]
@@ -376,6 +376,6 @@ def found_of(problem: IdentificationProblem, solution: Identified) -> Found:
     unsettled = TOGETHER if np.isnan(solution.left) else still_moved(float(solution.left)) if solution.left > 0 else ""
     settled = zip(*map(np.asarray, solution.ends), strict=True)
     ends = tuple(End(theta, float(likelihood), bool(there)) for theta, likelihood, there in settled)
-    ends = tuple(end for end in ends if np.isfinite(end.likelihood))
+    ends = tuple(end for end in ends if not np.isnan(end.likelihood))
     survey, bend = surveyed(wide, at), np.asarray(solution.bend)
     return Found(wide, at, survey, leaned, degrees_of_freedom(wide, at), bend, unsettled, ends)

@@ -1,5 +1,8 @@
 """Parameters that are the most likely ones by themselves, over all motions: against a Kalman filter."""
 
+import dataclasses
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -223,7 +226,9 @@ def test_other_parameters_that_are_as_likely_are_named(sensors, method):
     assert first.starts + second.starts == 5 and min(first.starts, second.starts) > 1
     told = f"outside of these intervals: root {second.parameters['root']:.4g} for {fit.parameters['root']:.4g}"
     assert any(told in text for text in fit.warnings())
-    assert "Maxima of the likelihood" in fit.report()
+    assert "Maxima of the likelihood" in fit.report() and "led to nothing" not in fit.report()
+    lost = dataclasses.replace(fit, ends=(*fit.ends, likeliest.End(fit.theta, -np.inf, False)))
+    assert lost.maxima == fit.maxima and re.search(r"starts that led to nothing +1\b", lost.report())
     alone = fgmbs.identify(*arguments, method=method, **options | {"restarts": 0})
     assert len(alone.maxima) == 1 and not any("nearly as likely" in text for text in alone.warnings())
     assert alone.parameters["root"] == pytest.approx(abs(fit.parameters["root"]), rel=1e-4)
