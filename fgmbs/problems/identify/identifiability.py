@@ -10,6 +10,7 @@ from scipy import special
 
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.names import listed
+from fgmbs.unknowns import Free
 
 _NOTHING = 1e-10
 """Eigenvalue of the information of the data, its diagonal being 1, below which a combination is not told at all."""
@@ -19,6 +20,8 @@ _SHOWN = 0.1
 """Largest relative change of a combination as it is shown."""
 _WEAK = 0.5
 """Standard deviation of a parameter relative to its value from which on it is called badly determined."""
+TRADED = 1.5
+"""How many times larger standard deviations are warned of, as sizes of noise may explain the same."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,3 +219,19 @@ def quantile(
         raise ArgumentError(f"level: expected a probability between 0 and 1; found {level!r}")
     below, many = 0.5 + level / 2, np.isinf(degrees_of_freedom)
     return np.where(many, special.ndtri(below), special.stdtrit(np.where(many, 1.0, degrees_of_freedom), below))[()]
+
+
+def traded(free: Free, theta: np.ndarray, information: np.ndarray, bend: np.ndarray) -> bool:
+    """Whether sizes of noise may explain what θ does, so that there may be other maxima; also where it is not known.
+
+    Args:
+        free: The numbers that are looked for.
+        theta: θ, as it was found.
+        information: Of it there.
+        bend: See `Identification.bend`.
+    """
+    rest = (theta > np.asarray(free.lower)) & (theta < np.asarray(free.upper))
+    if not np.all(np.isfinite(bend)):
+        return True
+    variances = [np.diag(covariance_of(matrix[np.ix_(rest, rest)])) for matrix in (information, information + bend)]
+    return bool(np.any(variances[1] > TRADED**2 * variances[0]))

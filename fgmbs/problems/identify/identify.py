@@ -97,7 +97,7 @@ def identify(
         AssemblyError: The start cannot be assembled.
         SolveError: The solve failed; its `result` holds the best that was reached.
         Interrupted: Ctrl-C; its `result` holds the best that was reached, of "prediction" a first estimate by the
-            smoother.
+            smoother, or the best of the starts from which it has ended.
     """
     of_type("throw", throw, bool, "True or False")
     choice("method", method, _METHODS)
@@ -116,7 +116,9 @@ def identify(
         else:
             result = identification(found_by_smoother(problem, prepared.starts, tell), problem.free, several, notes)
     except Interrupted as error:
-        result = identification(error.result, problem.free, several, (*notes, "interrupted"))
+        result = error.result
+        if isinstance(result, Found):
+            result = identification(result, problem.free, several, (*notes, "interrupted"))
         raise Interrupted(f"interrupted after {result.iterations} iterations", result) from None
     if throw:
         result.check()
@@ -244,24 +246,35 @@ def _predicted(
 
     with compiled_ahead(programs, problem, horizon, solver):
         wide, at = first_found(problem, tell)
+        rough = prepared.starts if len(prepared.starts) > 1 else ()
         try:
-            for x in (at.x, *(at.x._replace(globals=theta) for theta in prepared.starts if len(prepared.starts) > 1)):
+            for x in (at.x, *(at.x._replace(globals=theta) for theta in rough)):
                 tell("fitting parts of free runs", len(found), np.nan)
                 prediction = led(wide, horizon, x)
                 tell("fitting free runs", len(found), np.nan)
                 found.append((prediction, predict_best(prediction, solver)))
         except KeyboardInterrupt:
-            if not found:
-                raise Interrupted("interrupted", Found.here(wide, at)) from None
-            notes = (*notes, "interrupted")
+            told = problem.free, recordings, (*notes, "interrupted")
+            reached = _likeliest_runs(wide, found, *told) if found else Found.here(wide, at)
+            raise Interrupted("interrupted", reached) from None
+    return _likeliest_runs(wide, found, problem.free, recordings, notes)
+
+
+def _likeliest_runs(
+    problem: SmoothingProblem,
+    found: Sequence[tuple[PredictionProblem, Prediction]],
+    given: Free,
+    recordings: Sequence[Recording],
+    notes: Sequence[str],
+) -> Identification:
+    """Of what several starts led to; arguments as of `identification_of_free_runs`."""
     # What did not converge is no answer if something did.
     order = lambda one: (not is_one_of(one[1].status, Status.converged), np.nan_to_num(float(one[1].cost), nan=np.inf))
-    prediction, best = min(found, key=order)
+    result = identification_of_free_runs(problem, *min(found, key=order), given, recordings, notes)
     told = lambda likelihood: likelihood if np.isfinite(likelihood) else -np.inf
     ends = (
         End(np.asarray(b.theta), told(log_likelihood(p, b)), is_one_of(b.status, Status.converged)) for p, b in found
     )
-    result = identification_of_free_runs(wide, prediction, best, problem.free, recordings, notes)
     return dataclasses.replace(result, ends=tuple(ends))
 
 

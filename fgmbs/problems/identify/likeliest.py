@@ -24,8 +24,6 @@ FARTHEST = 4.0
 """Standard deviations by which θ is corrected at once, at most."""
 WORSE = 0.1
 """Decrease of the logarithm of the likelihood of θ that rounding may make."""
-TRADED = 1.5
-"""How many times larger standard deviations are warned of, as sizes of noise may explain the same."""
 TOGETHER = "parameters are those that are most likely together with the motion, not by themselves"
 _HELD = 1e-6
 """Standard deviation of the priors by which parameters are held."""
@@ -357,20 +355,18 @@ def beside(
     return leading_problem(problem, target, std, 1.0, leaning, xp), going
 
 
-def traded(free: Free, theta: np.ndarray, information: np.ndarray, bend: np.ndarray) -> bool:
-    """Whether sizes of noise may explain what θ does, so that there may be other maxima; also where it is not known.
+def likelier(likelihood: Any, settled: Any, than: Any, than_settled: Any, xp: Any = np) -> Any:
+    """Whether one end of a search is taken for another: of those that are as likely, to what rounding makes, the one
+    that arrived, or else the other.
 
     Args:
-        free: The numbers that are looked for.
-        theta: θ, as it was found.
-        information: Of it there.
-        bend: See `Probes.bend`.
+        likelihood: Logarithm of the likelihood at the one …
+        settled: … and whether it arrived.
+        than: Of the other …
+        than_settled: … and whether it did.
+        xp: See `correction`.
     """
-    rest = (theta > np.asarray(free.lower)) & (theta < np.asarray(free.upper))
-    if not np.all(np.isfinite(bend)):
-        return True
-    variances = [np.diag(covariance_of(matrix[np.ix_(rest, rest)])) for matrix in (information, information + bend)]
-    return bool(np.any(variances[1] > TRADED**2 * variances[0]))
+    return likelihood > than + WORSE * xp.where(than_settled, 1.0, xp.where(settled, -1.0, 0.0))
 
 
 def met(theta: Any, likelihood: Any, end: Any, information: Any, likeliest: Any, xp: Any = np) -> Any:

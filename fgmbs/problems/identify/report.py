@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fgmbs.problems.identify.likeliest import TRADED
+from fgmbs.problems.identify.identifiability import TRADED
 from fgmbs.results.contents import worst_text
 from fgmbs.results.estimates import sections
 from fgmbs.results.motion import to_dataset

@@ -1,5 +1,6 @@
 """Joint estimation of states and parameters: one arrow-shaped problem, from loose forces to tight ones."""
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -14,7 +15,7 @@ from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import Interrupted
 from fgmbs.problems.estimation.noise_sizes import SizeSearch
 from fgmbs.problems.estimation.posterior import Survey
-from fgmbs.problems.identify.identifiability import covariance_of
+from fgmbs.problems.identify.identifiability import covariance_of, traded
 from fgmbs.problems.identify.likeliest import (
     CORRECTIONS,
     FARTHEST,
@@ -30,11 +31,11 @@ from fgmbs.problems.identify.likeliest import (
     leading_problem,
     leaning_of,
     leaning_problem,
+    likelier,
     likelihood_of,
     met,
     reach_after,
     still_moved,
-    traded,
     with_globals,
 )
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
@@ -196,15 +197,15 @@ class Climbed(NamedTuple):
     """Whether sizes of noise were found with it."""
     unsettled: str
     """See `Found`."""
-    bend: np.ndarray | None = None
-    """See `Found`; None where it was not looked for."""
+    bend: np.ndarray | None
+    """See `Found`; None where it was not looked for yet."""
 
     @property
     def settled(self) -> bool:
         return is_one_of(self.at.status, Status.converged) and not self.unsettled
 
     def traded(self, problem: SmoothingProblem) -> bool:
-        """See `fgmbs.problems.identify.likeliest.traded`."""
+        """See `fgmbs.problems.identify.identifiability.traded`."""
         theta, information = np.asarray(self.at.x.globals), np.asarray(self.seen.information)
         return self.sized and traded(problem.free, theta, information, self.bend)
 
@@ -220,12 +221,9 @@ class Climbed(NamedTuple):
 
 
 def _best(climbs: Sequence[Climbed]) -> Climbed:
-    """The likeliest; of those that are as likely, to what rounding makes, the first that arrived."""
-    best, *others = climbs
-    for other in others:
-        worth = WORSE * (best.settled - other.settled)
-        best = other if other.likelihood > best.likelihood + (worth or WORSE * best.settled) else best
-    return best
+    """The likeliest, see `likelier`."""
+    taken = lambda best, other: likelier(other.likelihood, other.settled, best.likelihood, best.settled)
+    return functools.reduce(lambda best, other: other if taken(best, other) else best, climbs)
 
 
 def _from(theta: Array, problem: SmoothingProblem, first: SmoothingState, tell: Progress, best: "Climbed") -> "Climbed":
@@ -258,7 +256,7 @@ def corrected(
     """
     p = problem.free.size
     if p == 0 or not is_one_of(at.status, Status.converged):
-        return Climbed(at, surveyed(problem, at), np.ones(p), np.zeros(p), False, "")
+        return Climbed(at, surveyed(problem, at), np.ones(p), np.zeros(p), False, "", np.zeros((p, p)))
     leaned = problem if leaned is None else leaned
     leaning, bend = leaning_of(leaned.free, problem.free, at), np.zeros((p, p))
     unsettled, since, reach, sized, kept = "", int(at.iterations), FARTHEST, False, None
@@ -300,7 +298,7 @@ def corrected(
             tell("allowing for all motions", count, float(before.look.cost))
             at = after
         leaning = leaning_of(leaned.free, problem.free, at)
-    return Climbed(at, seen, std, leaning, sized, unsettled)
+    return Climbed(at, seen, std, leaning, sized, unsettled, None if sized else np.zeros((p, p)))
 
 
 def likeliest(problem: SmoothingProblem, climbs: Sequence[Climbed], tell: Progress) -> Found:
@@ -316,9 +314,8 @@ def likeliest(problem: SmoothingProblem, climbs: Sequence[Climbed], tell: Progre
 
 def _bent_at(problem: SmoothingProblem, end: Climbed, tell: Progress) -> Climbed:
     """With how the likelihood is bent there; the motion is found anew a little beside, and its weights."""
-    if end.bend is not None or not end.sized:
-        p = problem.free.size
-        return end._replace(bend=np.zeros((p, p)) if end.bend is None else end.bend)
+    if end.bend is not None:
+        return end
     at, std, leaning = end.at, end.std, end.leaning
     probes = Probes.of(problem.free, at.x.globals, end.seen.information, _held(problem.sizes, at.search))
     differences = np.zeros((len(probes.moves), 2, len(probes.moves)))

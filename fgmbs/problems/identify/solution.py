@@ -30,6 +30,7 @@ from fgmbs.problems.identify.likeliest import (
     leading_problem,
     leaning_of,
     leaning_problem,
+    likelier,
     likelihood_of,
     met,
     reach_after,
@@ -147,7 +148,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
     problem, first, at = _led(problem.smoothing)
     free = problem.free
     p, least = free.size, jnp.asarray(-jnp.inf)
-    count = len(starts)
+    most = len(starts)
     zero, square = jnp.zeros(p), jnp.zeros((p, p))
     nothing = _Climbed(at, at.iterations, zero, zero, jnp.asarray(jnp.nan), jnp.asarray(False), least)
     begin = _Correcting(
@@ -162,7 +163,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
         sized=jnp.asarray(False),
         best=nothing,
         information=square,
-        ends=(jnp.zeros((count + 1, p)), jnp.full(count + 1, jnp.nan), jnp.zeros(count + 1, bool)),
+        ends=(jnp.zeros((most + 1, p)), jnp.full(most + 1, jnp.nan), jnp.zeros(most + 1, bool)),
         done=jnp.asarray(False),
     )
 
@@ -185,9 +186,8 @@ def _solve(problem: IdentificationProblem) -> Identified:
         reach = reach_after(better, now.reach, jnp)
         std, target, towards, left = correction(free, before.x.globals, information, slope, leaning, bend, reach, jnp)
         sized, rough, arrived, stuck = judged(left, reach, gained, now.sized, before.search.rough, jnp)
-        here = before.x.globals, jnp.where(better, likelihood, climbed.likelihood)
-        known = now.best.at.x.globals, now.information, now.best.likelihood
-        arrived |= (now.best.left == 0) & met(*here, *known, jnp)
+        other = now.best.at.x.globals, now.information, now.best.likelihood
+        arrived |= (now.best.left == 0) & met(before.x.globals, likelihood, *other, jnp)
         failed = ~jnp.isfinite(left) | ~(solved | led)
         ends = arrived | failed | (now.count == CORRECTIONS) | stuck
         left = jnp.where(failed, jnp.nan, jnp.where(arrived, 0.0, left))
@@ -198,8 +198,8 @@ def _solve(problem: IdentificationProblem) -> Identified:
         best = _where(taken, here, now.best)
         told = kept[0].x.globals, jnp.where(jnp.isnan(own), least, own), arrived
         told = jax.tree.map(lambda all, one: jnp.where(ends, all.at[now.start].set(one), all), now.ends, told)
-        again = ends & (now.start < count) & ((count > 1) | ((now.start == 0) & (~arrived | sized)))
-        theta = starts[jnp.minimum(now.start, count - 1)]
+        again = ends & (now.start < most) & ((most > 1) | ((now.start == 0) & (~arrived | sized)))
+        theta = starts[jnp.minimum(now.start, most - 1)]
         held = held_problem(problem, theta)
         there = begun_at(held, with_globals(first, theta))
         there = eqx.tree_at(lambda at: at.look, there, before.look, is_leaf=_is_none)
@@ -241,10 +241,9 @@ def _solve(problem: IdentificationProblem) -> Identified:
 
 
 def _better(one: _Climbed, than: _Climbed) -> Bool[Array, ""]:
-    """As in `fgmbs.problems.identify.smoother`; what is first is better than nothing."""
-    settled = [(of.left == 0) & (of.at.status == Status.converged) for of in (one, than)]
-    worth = jnp.where(settled[0] == settled[1], jnp.where(settled[1], 1, 0), jnp.where(settled[1], 1, -1))
-    return ~(than.std.any()) | (one.likelihood > than.likelihood + WORSE * worth)
+    """See `likelier`; what is first is better than nothing."""
+    ends = (part for of in (one, than) for part in (of.likelihood, (of.left == 0) & (of.at.status == Status.converged)))
+    return ~jnp.any(than.std) | likelier(*ends, jnp)
 
 
 @_solve.def_jvp

@@ -12,9 +12,10 @@ from scipy.linalg import expm
 from scipy.optimize import minimize, minimize_scalar
 
 import fgmbs
+from fgmbs.errors import Interrupted
 from fgmbs.inputs import Disturbance
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.problems.identify import likeliest, smoother, solution
+from fgmbs.problems.identify import identifiability, identify, likeliest, smoother, solution
 from fgmbs.problems.identify.free import first_thetas
 from fgmbs.problems.smooth.rounds import volume_slope
 from fgmbs.sensors import Encoder
@@ -239,10 +240,29 @@ def test_where_sizes_of_noise_may_explain_the_same_the_given_numbers_are_begun_a
     arguments, options = with_power(read, sensors)
     alone = fgmbs.identify(*arguments, **options)
     assert [one.starts for one in alone.maxima] == [1] and 1.05 < alone.widened < 1.5
-    monkeypatch.setattr(likeliest, "TRADED", 1.05)
+    monkeypatch.setattr(identifiability, "TRADED", 1.05)
     fit = fgmbs.identify(*arguments, **options)
     assert [one.starts for one in fit.maxima] == [2]  # it leads to the same
     assert list(fit.parameters.values()) == pytest.approx(list(alone.parameters.values()), rel=1e-6)
+
+
+def test_ctrl_c_between_starts_of_free_runs_keeps_the_best_of_them(sensors, monkeypatch):
+    _, read = recording()
+    arguments, options = twins(read, sensors, "prediction")
+    fit_runs, done = identify.predict_best, []
+
+    def some(*given):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(fit_runs(*given))
+        return done[-1]
+
+    monkeypatch.setattr(identify, "predict_best", some)
+    with pytest.raises(Interrupted, match="interrupted after") as caught:
+        fgmbs.identify(*arguments, method="prediction", **options)
+    fit = caught.value.result
+    assert "interrupted" in fit.notes and sum(one.starts for one in fit.maxima) == 2
+    assert fit.cost_history[-1] == pytest.approx(min(float(one.cost) for one in done))
 
 
 @pytest.mark.slow

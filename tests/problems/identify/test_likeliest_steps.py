@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from fgmbs.problems.identify.likeliest import Probes, bent, correction, met, traded
+from fgmbs.problems.identify.identifiability import traded
+from fgmbs.problems.identify.likeliest import Probes, bent, correction, likelier, met
 from fgmbs.unknowns import Unknown, freed
 
 P, ARRIVED = 4, 1e-6
@@ -185,3 +186,11 @@ def test_a_search_ends_where_another_one_ended():
     for away, less, known in cases:  # what is likelier is no end
         for xp in (np, jnp):
             assert bool(met(end + np.array(away), -7.0 - less, end, information, -7.0, xp)) == known
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_of_ends_that_are_as_likely_the_first_that_arrived_is_taken(xp):
+    for settled, than_settled, least in ((1, 1, 0.1), (0, 1, 0.1), (1, 0, -0.1), (0, 0, 0.0)):
+        for gain in (-0.2, -0.05, 0.05, 0.2):
+            taken = likelier(gain - 7.0, settled == 1, -7.0, than_settled == 1, xp)
+            assert bool(taken) == (gain > least), (settled, than_settled, gain)
