@@ -163,25 +163,25 @@ def found_by_smoother(problem: SmoothingProblem, starts: Float[Array, "starts p"
     """
     with compiled_ahead(lambda: first_programs(problem, ends=True), problem):
         problem, first = first_found(problem, tell)
-    at, climbs = first, []
-    try:
-        count = 0
-        for factor in (*LOOSER, 1.0):
-            looser = problem.loosened(factor) if factor != 1.0 else problem
-            last = factor == 1.0
-            rounds = to_the_end(looser, begun_at(looser, at, sizes=last), enough=ENOUGH)
-            for at in rounds if last else itertools.islice(rounds, ON_THE_WAY):
-                tell("solving" if last else "solving with larger forces", count, float(at.look.cost))
-                count += 1
-        climbs.append(corrected(problem, at, tell))
-        climbs[0] = _bent_at(problem, climbs[0], tell)
-        if problem.free.size and (len(starts) > 1 or not climbs[0].settled or climbs[0].traded(problem)):
-            for theta in starts:
-                climbs.append(_from(theta, problem, first, tell, _best(climbs)))
-        return likeliest(problem, climbs, tell)
-    except KeyboardInterrupt:
-        at = _best(climbs).at if climbs else at
-        raise Interrupted("interrupted", Found.here(problem, at)) from None
+        at, climbs = first, []
+        try:
+            count = 0
+            for factor in (*LOOSER, 1.0):
+                looser = problem.loosened(factor) if factor != 1.0 else problem
+                last = factor == 1.0
+                rounds = to_the_end(looser, begun_at(looser, at, sizes=last), enough=ENOUGH)
+                for at in rounds if last else itertools.islice(rounds, ON_THE_WAY):
+                    tell("solving" if last else "solving with larger forces", count, float(at.look.cost))
+                    count += 1
+            climbs.append(corrected(problem, at, tell))
+            climbs[0] = _bent_at(problem, climbs[0], tell)
+            if problem.free.size and (len(starts) > 1 or not climbs[0].settled or climbs[0].traded(problem)):
+                for theta in starts:
+                    climbs.append(_from(theta, problem, first, tell, _best(climbs)))
+            return likeliest(problem, climbs, tell)
+        except KeyboardInterrupt:
+            at = _best(climbs).at if climbs else at
+            raise Interrupted("interrupted", Found.here(problem, at)) from None
 
 
 class Climbed(NamedTuple):

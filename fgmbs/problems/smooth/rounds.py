@@ -140,7 +140,7 @@ def _improved(
     )
 
 
-@program(**ONCE)
+@program
 def surveyed(problem: SmoothingProblem, at: SmoothingState) -> Survey:
     """The survey of an estimate."""
     model, data = model_and_data(problem, at)
