@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from fgmbs.graph.places import over_time
 from fgmbs.graph.recordings import JointGraph
 from fgmbs.graph.time_graph import Look, TimeGraph, Unknowns
-from fgmbs.linear import METHODS, Marginals
+from fgmbs.linear import METHODS, LeastSquares, Marginals
 from fgmbs.linear.leverage import leverages
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
 from fgmbs.problems.estimation.likelihood import evidence
@@ -63,13 +63,17 @@ def survey(graph: TimeGraph | JointGraph, x: Unknowns, look: Look) -> Survey:
     factorization = METHODS["sqrt"](system, *graph.zeros(x))
     marginals = factorization.marginals()
     U, _ = factorization.factor.of_globals()
-    arrows = (system.initial_arrow, system.step_arrow, system.pair_arrow)
-    influence = jnp.sqrt(sum(jnp.sum(arrow**2, axis=tuple(range(arrow.ndim - 1))) for arrow in arrows))
     lever = leverages(system, marginals)
     timed = [None if factor.scope == "global" else r for factor, r in zip(graph.factors, residuals, strict=True)]
     of_factors = graph.factors, timed, lever.step, lever.pair
     rows = eqx.filter_vmap(_rows)(*of_factors) if system.joint else _rows(*of_factors)
-    return Survey(marginals, influence, U.T @ U, evidence(graph, look, factorization), rows)
+    return Survey(marginals, influence_of(system), U.T @ U, evidence(graph, look, factorization), rows)
+
+
+def influence_of(system: LeastSquares) -> Float[Array, " p"]:
+    """Change of all residuals by each of θ, all steps being held."""
+    arrows = (system.initial_arrow, system.step_arrow, system.pair_arrow)
+    return jnp.sqrt(sum(jnp.sum(arrow**2, axis=tuple(range(arrow.ndim - 1))) for arrow in arrows))
 
 
 def _rows(factors, residuals, of_steps, of_intervals) -> tuple[FactorRows, ...]:

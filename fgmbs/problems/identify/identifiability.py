@@ -13,7 +13,8 @@ from fgmbs.kinematics.names import listed
 from fgmbs.unknowns import Free
 
 _NOTHING = 1e-10
-"""Eigenvalue of the information of the data, its diagonal being 1, below which a combination is not told at all."""
+"""Eigenvalue of the information of the data, relative to the largest, below which a combination is not told at all; and
+share of what is known of a number along a known motion, below which it is not."""
 _PART = 0.05
 """Least part of a combination that is named, relative to its largest."""
 _SHOWN = 0.1
@@ -51,7 +52,7 @@ class Identifiability:
     rank: int
     """Combinations of parameters that the data determine."""
     without_influence: tuple[str, ...]
-    """Parameters on which no reading depends."""
+    """Parameters on which no reading depends, or only as on the motion: another one does the same."""
     combinations: tuple[Combination, ...]
     """Combinations that the data cannot separate."""
     badly_determined: tuple[str, ...]
@@ -69,7 +70,8 @@ class Identifiability:
     def __str__(self) -> str:
         lines = [f"{self.rank} of {len(self.names)} combinations of parameters are determined by the data"]
         if self.without_influence:
-            lines.append(f"- no reading depends on {listed(self.without_influence)}")
+            blind = listed(self.without_influence)
+            lines.append(f"- no reading depends on {blind}, or another motion changes it in the same way")
         for one in self.combinations:
             lines.append(
                 f"- {listed(one.parts)} cannot be separated: the change {one} is not seen in any reading; give the "
@@ -106,6 +108,8 @@ def identifiability(
     if not np.all(np.isfinite(data)):  # nothing is told where the solve was lost
         data, influence = np.zeros_like(data), np.zeros_like(influence)
     blind = ~(influence * np.where(np.isfinite(prior), prior, np.inf) > 1e-6) | ~(influence > 0)
+    # Of what a number changes in the readings, the motion leaves so much.
+    blind |= ~(np.diag(data) > _NOTHING * influence**2)
     told = np.flatnonzero(~blind)
     data = data[np.ix_(told, told)]
     unit = influence[told]

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -15,6 +15,7 @@ from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.graph.model import rebuilt
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
+from fgmbs.kinematics.names import listed
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
 from fgmbs.problems.estimation.arguments import checked_inputs, checked_sensors
 from fgmbs.problems.identify.free import FreeNumbers, Parts, first_thetas, freed_by_name
@@ -107,18 +108,32 @@ def identify(
         mechanism, recordings, sensors, inputs, free=free, restarts=restarts, **options, integrator=integrator
     )
     problem = prepared.smoothing
+    sizes = [name for name in problem.sizes.names if name in free]
+    if sizes and method == "prediction":
+        raise ArgumentError(
+            f"free: expected numbers of the model, as free runs find no size of noise; found {listed(sizes)}; "
+            "method='smoother' finds them"
+        )
     several = checked_recordings(recordings)
     notes = _notes(several)
     tell = progress or (lambda *_: None)
+
+    def told(found, *more):
+        of = identification if isinstance(found, Found) else _of_the_likeliest_runs
+        return of(found, problem.free, several, (*notes, *more))
+
+    found = None
     try:
         if method == "prediction":
-            result = _predicted(prepared, several, notes, horizon, solver, tell)
+            found = _predicted(prepared, horizon, solver, tell)
         else:
-            result = identification(found_by_smoother(problem, prepared.starts, tell), problem.free, several, notes)
-    except Interrupted as error:
-        result = error.result
-        if isinstance(result, Found):
-            result = identification(result, problem.free, several, (*notes, "interrupted"))
+            found = found_by_smoother(problem, prepared.starts, tell)
+        result = told(found)
+    except KeyboardInterrupt as error:
+        reached = error.result if isinstance(error, Interrupted) else found
+        if reached is None:
+            raise
+        result = told(reached, "interrupted")
         raise Interrupted(f"interrupted after {result.iterations} iterations", result) from None
     if throw:
         result.check()
@@ -232,13 +247,8 @@ def identification(found: Found, given: Free, recordings: Sequence[Recording], n
 
 
 def _predicted(
-    prepared: IdentificationProblem,
-    recordings: Sequence[Recording],
-    notes: Sequence[str],
-    horizon: float | None,
-    solver: Solver,
-    tell: Progress,
-) -> Identification:
+    prepared: IdentificationProblem, horizon: float | None, solver: Solver, tell: Progress
+) -> "_FoundByRuns":
     problem, found = prepared.smoothing, []
 
     def programs():
@@ -250,32 +260,40 @@ def _predicted(
         try:
             for x in (at.x, *(at.x._replace(globals=theta) for theta in rough)):
                 tell("fitting parts of free runs", len(found), np.nan)
-                prediction = led(wide, horizon, x)
+                prediction = led(wide, horizon, x, at.first)
                 tell("fitting free runs", len(found), np.nan)
                 found.append((prediction, predict_best(prediction, solver)))
         except KeyboardInterrupt:
-            told = problem.free, recordings, (*notes, "interrupted")
-            reached = _likeliest_runs(wide, found, *told) if found else Found.here(wide, at)
+            reached = _FoundByRuns(wide, tuple(found)) if found else Found.here(wide, at)
             raise Interrupted("interrupted", reached) from None
-    return _likeliest_runs(wide, found, problem.free, recordings, notes)
+    return _FoundByRuns(wide, tuple(found))
 
 
-def _likeliest_runs(
-    problem: SmoothingProblem,
-    found: Sequence[tuple[PredictionProblem, Prediction]],
-    given: Free,
-    recordings: Sequence[Recording],
-    notes: Sequence[str],
+class _FoundByRuns(NamedTuple):
+    """Where each start led."""
+
+    problem: SmoothingProblem
+    """With wide priors."""
+    runs: tuple[tuple[PredictionProblem, Prediction], ...]
+
+
+def _of_the_likeliest_runs(
+    found: _FoundByRuns, given: Free, recordings: Sequence[Recording], notes: Sequence[str]
 ) -> Identification:
     """Of what several starts led to; arguments as of `identification_of_free_runs`."""
+    ends = tuple(_end(found.problem.free, *run) for run in found.runs)
     # What did not converge is no answer if something did.
-    order = lambda one: (not is_one_of(one[1].status, Status.converged), np.nan_to_num(float(one[1].cost), nan=np.inf))
-    result = identification_of_free_runs(problem, *min(found, key=order), given, recordings, notes)
-    told = lambda likelihood: likelihood if np.isfinite(likelihood) else -np.inf
-    ends = (
-        End(np.asarray(b.theta), told(log_likelihood(p, b)), is_one_of(b.status, Status.converged)) for p, b in found
-    )
-    return dataclasses.replace(result, ends=tuple(ends))
+    best = max(range(len(ends)), key=lambda k: (ends[k].settled, ends[k].likelihood))
+    result = identification_of_free_runs(found.problem, *found.runs[best], given, recordings, notes)
+    return dataclasses.replace(result, ends=ends)
+
+
+def _end(free: Free, prediction: PredictionProblem, best: Prediction) -> End:
+    theta, sigma = np.asarray(best.theta), np.asarray(free.sigma)
+    prior = np.sum(-0.5 * ((theta - np.asarray(free.value)) / sigma) ** 2 - np.log(sigma))
+    likelihood = log_likelihood(prediction, best) + float(prior)
+    settled = is_one_of(best.status, Status.converged)
+    return End(theta, likelihood if np.isfinite(likelihood) else -np.inf, settled)
 
 
 def identification_of_free_runs(
@@ -315,9 +333,7 @@ def identification_of_free_runs(
         theta=np.asarray(theta),
         information=np.asarray(best.information),
         wide=np.asarray(problem.free.sigma),
-        influence=np.sqrt(
-            np.maximum(np.diag(np.asarray(best.information)) - 1 / np.asarray(problem.free.sigma) ** 2, 0)
-        ),
+        influence=np.asarray(best.influence),
         log_likelihood=log_likelihood(prediction, best),
         groups=groups_of(prediction, best),
         fitted=fitted(prediction),

@@ -143,6 +143,11 @@ def identification_warnings(fit: "Identification") -> tuple[str, ...]:
     found += _of_other_maxima(fit)
     told = fit.identifiability()
     found += [line[2:] for line in str(told).split("\n")[1:] if not line.startswith("- condition")]
+    found += [
+        f"{name}: neither the data nor a prior tell its value"
+        for name in told.determined
+        if fit.undetermined[name] and not fit.at_bound[name]
+    ]
     sigma = np.asarray(fit.free.sigma)
     away = np.abs(fit.theta - np.asarray(fit.free.value)) / sigma
     found += [

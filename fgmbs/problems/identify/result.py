@@ -303,8 +303,7 @@ class Identification:
         wide, center = self.wide, np.asarray(self.free.value)
         # Priors, wide ones included, are not of the readings.
         priors = lambda theta: 0.5 * np.sum(((theta - center) / wide) ** 2) + np.sum(np.log(wide))
-        profiled = 0.0 if self.method == "prediction" else 1.0
-        ends = (end._replace(likelihood=end.likelihood + profiled * priors(end.theta)) for end in there)
+        ends = (end._replace(likelihood=end.likelihood + priors(end.theta)) for end in there)
         named = lambda theta: dict(zip(self.names, self._values(theta).tolist(), strict=True))
         return tuple(maxima(ends, self.theta, self.deviation_unbounded, named))
 

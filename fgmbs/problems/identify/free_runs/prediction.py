@@ -14,6 +14,7 @@ from fgmbs.compiled.program import program
 from fgmbs.compiled.tracing import while_loop
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.linear import METHODS, factorize_matrix
+from fgmbs.problems.estimation.posterior import influence_of
 from fgmbs.problems.identify.free_runs.segments import (
     Parameters,
     PredictionProblem,
@@ -55,6 +56,8 @@ class Prediction(eqx.Module):
     """Of θ, the first states being found, too; those of numbers on a bound are as if they were free."""
     information: Float[Array, "p p"]
     """Its inverse, which is finite also where that is not."""
+    influence: Float[Array, " p"]
+    """Change of all residuals by each of θ, first states being held."""
     starts: Float[Array, "*recordings segments nx"]
     """First states (q, dq)."""
     steps: Float[Array, "*recordings segments steps nx"]
@@ -103,7 +106,9 @@ def predict_best(
     return _told(prediction, x, _looked(prediction, x), *ended)
 
 
-def led(problem: SmoothingProblem, horizon: float | None, near: Unknowns) -> PredictionProblem:
+def led(
+    problem: SmoothingProblem, horizon: float | None, near: Unknowns, first: Float[Array, "*recordings nx"]
+) -> PredictionProblem:
     """The prediction error of free runs, with a first guess from which its least one is to be found.
 
     Of long runs the error has many minima. Short ones, which may miss each other, follow the recording whatever θ is;
@@ -113,15 +118,16 @@ def led(problem: SmoothingProblem, horizon: float | None, near: Unknowns) -> Pre
         problem: The problem.
         horizon: Length of the free runs [s], None for whole recordings.
         near: Steps and θ to begin with, of all recordings.
+        first: Centre of the prior of their first state.
     """
     if run_length(problem, horizon) > _PART:
-        parts = cut(problem, near, problem.sizes.value, _PART, True)
+        parts = cut(problem, near, first, problem.sizes.value, _PART, True)
         x, whiteners = parts.start, parts.segments.whiteners
         for factor in _TIGHTER:
             tied = eqx.tree_at(lambda p: p.segments.whiteners, parts, factor * whiteners)
             x, _ = jax.block_until_ready(_fitted(tied, x, *_ON_THE_WAY))
         near = _joined(problem, near, x)
-    return prepare_prediction(problem, horizon, near=near)
+    return prepare_prediction(problem, horizon, near=near, first=first)
 
 
 def _joined(problem: SmoothingProblem, near: Unknowns, parts: Unknowns) -> Unknowns:
@@ -138,15 +144,16 @@ def led_programs(problem: SmoothingProblem, horizon: float | None, solver: Solve
         horizon: As of `led`.
         solver: What will fit the free runs.
     """
-    length, sizes, near = run_length(problem, horizon), problem.sizes.value, begun.like(problem).x
+    length, sizes, at = run_length(problem, horizon), problem.sizes.value, begun.like(problem)
+    near, first = at.x, at.first
     if length > _PART:
-        yield cut.ahead(problem, near, sizes, _PART, True)
-        parts = cut.like(problem, near, sizes, _PART, True)
+        yield cut.ahead(problem, near, first, sizes, _PART, True)
+        parts = cut.like(problem, near, first, sizes, _PART, True)
         yield _fitted.ahead(parts, parts.start, *_ON_THE_WAY)
         near = _joined(problem, near, parts.start)
-    yield cut.ahead(problem, near, sizes, length, True)
+    yield cut.ahead(problem, near, first, sizes, length, True)
     if solver == "lm":
-        whole = cut.like(problem, near, sizes, length, True)
+        whole = cut.like(problem, near, first, sizes, length, True)
         given = whole, whole.start, _ITERATIONS["lm"], _SHARE
         yield _fitted.ahead(*given)
         x, state = _fitted.like(*given)
@@ -172,6 +179,7 @@ def _told(prediction: PredictionProblem, x: Unknowns, look: Look, history, statu
         theta=x.globals,
         covariance=factorization.marginals().globals,
         information=U.T @ U,
+        influence=influence_of(look.system),
         starts=x.steps,
         steps=miss.runs.steps,
         run_status=miss.runs.status,

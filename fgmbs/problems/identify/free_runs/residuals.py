@@ -1,6 +1,7 @@
 """What the residuals of free runs say of the noise model, and how likely they make the readings."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fgmbs.problems.estimation.posterior import FactorRows
@@ -26,7 +27,7 @@ def groups_of(prediction: PredictionProblem, best: Prediction) -> tuple[Group, .
         robust = np.ones_like(r)
         if sensor.loss is not None:
             squares = np.sum(r.reshape(*r.shape[:-1], -1, sensor.group) ** 2, axis=-1)
-            robust = np.repeat(np.asarray(sensor.loss.weight(squares)), sensor.group, axis=-1)
+            robust = np.repeat(np.asarray(sensor.loss.weight(jnp.asarray(squares))), sensor.group, axis=-1)
         parts.append((sensor, r, np.where(weights != 0, robust, 0.0)))
     read = sum(int(np.sum(weight > 0)) for *_, weight in parts) + int(np.sum(linked)) * joints.shape[-1]
     share = min(fitted(prediction) / max(read, 1), 1.0)
@@ -51,7 +52,7 @@ def groups_of(prediction: PredictionProblem, best: Prediction) -> tuple[Group, .
 
 
 def fitted(prediction: PredictionProblem) -> int:
-    """Numbers that are fitted: θ without prior, and first states."""
+    """Numbers that are fitted: θ, and first states."""
     weights = np.asarray(prediction.segments.weights)
     alive = np.any(np.asarray(prediction.segments.data.linked) != 0, axis=-1)
     return prediction.free.size + int(np.sum(alive)) * weights.shape[-1]
@@ -66,7 +67,11 @@ def log_likelihood(prediction: PredictionProblem, best: Prediction) -> float:
         weights = weights[..., weights.shape[-2] - r.shape[-2] :, :]
         there = weights != 0
         scale = weights / np.tile(np.asarray(sensor.noise_sigma()), r.shape[-1] // sensor.rows)
-        total += float(np.sum(np.where(there, -0.5 * r**2 + np.log(np.where(there, scale, 1.0)), 0.0)))
+        squares = np.sum(np.where(there, r, 0.0).reshape(*r.shape[:-1], -1, sensor.group) ** 2, axis=-1)
+        total -= 0.5 * float(
+            np.sum(squares if sensor.loss is None else np.asarray(sensor.loss.rho(jnp.asarray(squares))))
+        )
+        total += float(np.sum(np.log(np.where(there, scale, 1.0))))
         total -= 0.5 * np.log(2 * np.pi) * int(there.sum())
     W = np.asarray(prediction.segments.whiteners).reshape(-1, *prediction.segments.whiteners.shape[-2:])
     W = W[np.any(W != 0, axis=(1, 2))]

@@ -170,6 +170,7 @@ def prepare_prediction(
     *,
     continuous: bool = True,
     near: Unknowns | None = None,
+    first: Float[Array, "*recordings nx"] | None = None,
     sizes: Float[Array, " k"] | None = None,
 ) -> PredictionProblem:
     """The prediction error of the recordings of a problem.
@@ -180,14 +181,18 @@ def prepare_prediction(
         continuous: What free runs of one recording miss each other by counts, as the white forces of the problem let
             them; else each stands for itself.
         near: Steps from which the free runs take their first guess, and θ; by default the first guess of `smooth`.
+        first: Centre of the prior of the first state; by default the first of `near`, or that of `smooth`.
         sizes: Logarithms of unknown sizes of noise, as an estimate found them; by default their first values.
 
     Raises:
         ArgumentError: The horizon is no positive number.
     """
     length = run_length(problem, horizon)
-    near = begun(problem).x if near is None else near
-    return cut(problem, near, problem.sizes.value if sizes is None else sizes, length, continuous)
+    if near is None:
+        at = begun(problem)
+        near, first = at.x, at.first if first is None else first
+    first = near.steps[..., 0, :] if first is None else first
+    return cut(problem, near, first, problem.sizes.value if sizes is None else sizes, length, continuous)
 
 
 def run_length(problem: SmoothingProblem, horizon: float | None) -> int:
@@ -208,7 +213,12 @@ def run_length(problem: SmoothingProblem, horizon: float | None) -> int:
 
 @program(**ONCE)
 def cut(
-    problem: SmoothingProblem, near: Unknowns, sizes: Float[Array, " k"], length: int, continuous: bool
+    problem: SmoothingProblem,
+    near: Unknowns,
+    first: Float[Array, "*recordings nx"],
+    sizes: Float[Array, " k"],
+    length: int,
+    continuous: bool,
 ) -> PredictionProblem:
     """The prediction error of free runs of so many steps; see `prepare_prediction`."""
     delays = nominal_delays(problem.sensors)
@@ -216,20 +226,17 @@ def cut(
     size = model.mechanism.n + model.mechanism.nv
     theta = jnp.clip(near.globals, problem.free.lower, problem.free.upper)
 
-    def of_one(problem, steps):
-        model = known_forces(problem.model(sizes, delays))
-        first = steps[0, :size]
+    def of_one(problem, steps, first):
+        model, steps, first = known_forces(problem.model(sizes, delays)), steps[:, :size], first[:size]
         data = problem.data(delays, first, first)
-        return _segments(
-            model, model.at(theta), steps[:, :size], data, problem.recording.start_sigma, length, continuous
-        )
+        return _segments(model, model.at(theta), steps, data, problem.recording.start_sigma, length, continuous)
 
-    segments = problem.each(of_one, near.steps)
+    segments = problem.each(of_one, near.steps, first)
     return PredictionProblem(known_forces(model), theta, segments)
 
 
 def _segments(model, at, steps, data: StepData, sigma, length: int, continuous: bool) -> Segments:
-    """The segments of a recording with steps near these."""
+    """The segments of a recording with steps near these; the first step of the data is the centre of its prior."""
     total, local, mechanism = steps.shape[0], model.local_size, model.mechanism
     count = -(-(total - 1) // length)
     k = jnp.arange(count)[:, None] * length + jnp.arange(length + 1)
@@ -262,7 +269,7 @@ def _segments(model, at, steps, data: StepData, sigma, length: int, continuous: 
 
     W = jax.vmap(whitener)(x[1:], times[1:, 0])
     linked = (alive[1:] & continuous)[:, None, None]
-    return Segments(x, x, weights, parts, Rows(times, factors), jnp.where(linked, W, 0.0))
+    return Segments(x, x.at[0].set(data.prior[0]), weights, parts, Rows(times, factors), jnp.where(linked, W, 0.0))
 
 
 def _moved(model: EstimationModel, x, delta, t):

@@ -1,0 +1,101 @@
+"""What a fit of free runs says of its numbers, beside what the smoother says of the same data."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems.identify.rod import INPUTS, START, TORQUE, T, measured, rod
+
+import fgmbs
+from fgmbs import Unknown
+from fgmbs.errors import ArgumentError, Interrupted
+from fgmbs.inputs import Command, Disturbance
+from fgmbs.losses import Huber
+from fgmbs.problems.identify import identify
+from fgmbs.sensors import Encoder
+
+MOTOR = (Command("motor", "u", hold="linear"), Disturbance(1e-5))
+
+
+@pytest.fixture(scope="module")
+def read():
+    """A recording of a rod, with outliers."""
+    sensors, recording = measured(rod(), 1e-2, seed=3)
+    values = recording["enc"].values.copy()
+    values[10::20] += 2.0
+    spoiled = fgmbs.Recording.of(T, {"enc": values, "u": TORQUE}, source="spoiled", units={"enc": "rad", "u": "N m"})
+    return sensors, recording, spoiled
+
+
+def test_a_zero_that_the_first_state_imitates_is_not_determined():
+    """Without gravity nothing tells where zero is."""
+    floating = rod().with_parameters({"gravity.y": 0.0})
+    sensors, recording = measured(floating, 1e-3, seed=1)
+    free = {"rod.I0": True, "enc.bias": True}
+    fit = fgmbs.identify(floating, recording, sensors, MOTOR, free=free, method="prediction", start=START)
+    told = fit.identifiability()
+    assert told.without_influence == ("enc.bias",) and told.determined == ("rod.I0",)
+    assert any("enc.bias" in warning for warning in fit.warnings())
+    assert fit.parameters["rod.I0"] == pytest.approx(0.501, abs=4 * fit.std["rod.I0"])
+
+
+@pytest.mark.parametrize("loss", [None, Huber(2.0)])
+def test_likelihood_is_minus_the_cost_but_for_a_constant(read, loss):
+    """That of normalized densities, of which a robust loss is taken as if it were none."""
+    *_, spoiled = read
+    sensors = (Encoder("enc", of="theta", sigma=1e-2, loss=loss),)
+    fit = fgmbs.identify(rod(), spoiled, sensors, INPUTS, free={"rod.I0": True}, method="prediction", start=START)
+    constant = -len(T) * np.log(1e-2 * np.sqrt(2 * np.pi))
+    # The wide priors count nothing.
+    assert fit.log_likelihood == pytest.approx(constant - fit.cost_history[-1], rel=1e-6)
+
+
+def test_a_start_that_is_known_holds_a_free_run_as_it_holds_the_smoother(read):
+    """A tight start beside data that contradict it: the mean, weighed by what either knows; forces are hardly any."""
+    sensors, recording, _ = read
+    inputs = Command("motor", "u", hold="linear"), Disturbance(1e-10)
+    options = dict(free={"rod.I0": True}, start={"theta": -0.75}, start_sigma=(1e-3, 1e-2))
+    found = fgmbs.identify(rod(), recording, sensors, inputs, method="prediction", **options)
+    prediction, x = found.solved
+    theta = prediction.model.mechanism.coordinate_names.index("theta")
+    assert prediction.segments.prior[0, theta] == pytest.approx(-0.75)
+    beside = fgmbs.identify(rod(), recording, sensors, inputs, **options)
+    first = float(beside.states.q[0, theta])
+    assert -0.8 < first < -0.74
+    assert float(x.steps[0, theta]) == pytest.approx(first, abs=2e-4)
+
+
+def test_sizes_of_noise_are_not_found_by_free_runs(read):
+    sensors, recording, _ = read
+    with pytest.raises(ArgumentError, match=r"free: .*free runs find no size of noise; found 'enc\.sigma'"):
+        fgmbs.identify(rod(), recording, sensors, INPUTS, free={"rod.I0": True, "enc.sigma": True}, method="prediction")
+
+
+@pytest.mark.parametrize("method", ["smoother", "prediction"])
+def test_ctrl_c_while_the_result_is_made_keeps_it(read, monkeypatch, method):
+    sensors, recording, _ = read
+    name = "identification" if method == "smoother" else "identification_of_free_runs"
+    make, calls = getattr(identify, name), []
+
+    def once(*given):
+        calls.append(given)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return make(*given)
+
+    monkeypatch.setattr(identify, name, once)
+    with pytest.raises(Interrupted, match="interrupted after") as caught:
+        fgmbs.identify(rod(), recording, sensors, INPUTS, free={"rod.I0": True}, method=method, start=START)
+    fit = caught.value.result
+    assert "interrupted" in fit.notes
+    assert fit.parameters["rod.I0"] == pytest.approx(0.501, rel=0.05)
+
+
+def test_of_several_starts_the_likeliest_is_taken_where_priors_tell_them_apart(read):
+    sensors, recording, _ = read
+    free = {"rod.I0": Unknown(jnp.asarray(0.501), sigma=0.01, lower=0.35, upper=5.0), "enc.bias": True}
+    fit = fgmbs.identify(
+        rod(), recording, sensors, INPUTS, free=free, method="prediction", horizon=0.5, restarts=1, start=START
+    )
+    best, *others = fit.maxima
+    assert all(best.log_likelihood >= other.log_likelihood - 1e-3 for other in others)
+    assert best.log_likelihood == pytest.approx(fit.log_likelihood, abs=1e-6)
