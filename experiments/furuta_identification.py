@@ -1,11 +1,12 @@
 """What a rotary pendulum is made of, from several recordings at once, each foretold from the others.
 
-    python experiments/furuta_identification.py [--level] [--method smoother] [--windows sine_4V …] [--out …]
+    python experiments/furuta_identification.py [--level] [--method smoother] [--windows sine_4V] [--out …]
 
 The arm turns about an axis that is not quite upright. Its encoder counts from wherever it was switched on, so that
 each recording has a tilt of its own, in the directions of its own zero, and a zero of the pendulum's encoder. They are
 found together with what all recordings share: inertias, friction, the motor. With --level the axis is upright.
-What is left out is foretold with tilt and zero found together with its first state, everything else from the others.
+What is left out is foretold with tilt and zero found together with its first state, everything else from the others,
+or from the windows if these are named.
 """
 
 import time
@@ -60,21 +61,25 @@ def main(
         print(f"| {name} | {fit.parameters[name]:.4g} | {fit.scale * fit.std[name]:.2g} |")
     print("\nErrors of free runs, arm / pendulum [mrad]\n")
     print("| recording | fitted | left out | tilt [mrad] |\n| --- | ---: | ---: | ---: |")
-    tilts = fit.free.named(jnp.asarray(fit.theta)).get("tilt", np.zeros((len(windows), 2)))
-    folds = fgmbs.cross_validate(fit).folds
-    errors = np.zeros((2, len(windows), 2))
-    for k, (name, recording) in enumerate(zip(windows, fit.recordings, strict=True)):
-        for part, run in enumerate((fit.free_run(recording), folds[k].run)):
-            errors[part, k] = [1e3 * float(run.rms[axis][0]) for axis in ("arm", "pendulum")]
-        tilt = 1e3 * np.linalg.norm(tilts[k])
-        both = " | ".join(f"{arm:.1f} / {pendulum:.1f}" for arm, pendulum in errors[:, k])
-        print(f"| {name} | {both} | {tilt:.1f} |", flush=True)
+    tilts = fit.free.named(jnp.asarray(fit.theta)).get("tilt", np.zeros((len(windows), 2))).reshape(-1, 2)
+    others = [name for name in WINDOWS if name not in windows]
+    folds = [None] * len(windows) if others else [fold.run for fold in fgmbs.cross_validate(fit).folds]
+    runs = [(fit.free_run(one), left_out) for one, left_out in zip(fit.recordings, folds, strict=True)]
+    runs += [(None, fit.free_run(rig.recording, **rig.start)) for rig in map(rotary, others)]
+    errors = np.full((2, len(runs), 2), np.nan)
+    for k, (name, both) in enumerate(zip((*windows, *others), runs, strict=True)):
+        for part, run in enumerate(both):
+            if run is not None:
+                errors[part, k] = [1e3 * float(run.rms[axis][0]) for axis in ("arm", "pendulum")]
+        told = " | ".join(f"{arm:.1f} / {pendulum:.1f}" if arm == arm else "" for arm, pendulum in errors[:, k])
+        tilt = 1e3 * np.linalg.norm(tilts[k] if name in windows else both[-1].parameters.get("tilt", np.zeros(2)))
+        print(f"| {name} | {told} | {tilt:.1f} |", flush=True)
     data = {
         "found": ("number", [fit.parameters[name] for name in fit.names]),
         "std": ("number", [fit.std[name] for name in fit.names]),
         "error": (("part", "recording", "axis"), errors),
     }
-    axes = {"number": list(fit.names), "part": ["fitted", "left out"], "recording": list(windows)}
+    axes = {"number": list(fit.names), "part": ["fitted", "left out"], "recording": [*windows, *others]}
     out.parent.mkdir(parents=True, exist_ok=True)
     results.write(xr.Dataset(data, axes | {"axis": ["arm", "pendulum"]}), out)
 
