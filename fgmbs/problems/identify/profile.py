@@ -96,8 +96,7 @@ def profile(fit: "Identification", name: str, values: Sequence[float] | None = N
     problem, refit = (fit.problem, _led) if sized else (fit.solved[0], refitted)
     own_prior = problem.free
     center, sigma = float(own_prior.value[index]), float(own_prior.sigma[index])
-    prior = (best - center) / sigma
-    for side in (thetas[thetas <= best][::-1], thetas[thetas > best]):
+    for side in (thetas[thetas <= best][::-1], thetas[thetas > best], np.array([best])):
         at = fit.solved[1]
         for theta in side:
             cost, at, status = refit(fit, index, theta, at)
@@ -106,8 +105,6 @@ def profile(fit: "Identification", name: str, values: Sequence[float] | None = N
             found[float(theta)] = cost + 0.5 * own**2 if _fine(status, cost) else np.inf, _theta(at)
             if not _fine(status, cost):
                 at = fit.solved[1]
-    here = refit(fit, index, best, fit.solved[1])
-    found[best] = here[0] + 0.5 * prior**2, _theta(here[1])
     order = sorted(found)
     all_values = np.array([np.asarray(fit.free.values(jnp.asarray(found[theta][1]))) for theta in order])
     all_values[:, index] = [_value(fit.free, index, theta) for theta in order]
@@ -115,7 +112,7 @@ def profile(fit: "Identification", name: str, values: Sequence[float] | None = N
     return Profile(
         name,
         all_values[:, index],
-        2 * (cost - np.min(cost)),
+        2 * (cost - np.min(cost, where=np.isfinite(cost), initial=np.finfo(float).max)),
         {other: all_values[:, k] for k, other in enumerate(fit.names) if k != index},
         _value(fit.free, index, best),
         (low, high),

@@ -10,8 +10,9 @@ from fgmbs import Unknown
 from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.inputs import Command, Disturbance
 from fgmbs.losses import Huber
-from fgmbs.problems.identify import identify
+from fgmbs.problems.identify import identify, profile
 from fgmbs.sensors import Encoder
+from fgmbs.status import Status
 
 MOTOR = (Command("motor", "u", hold="linear"), Disturbance(1e-5))
 
@@ -99,3 +100,18 @@ def test_of_several_starts_the_likeliest_is_taken_where_priors_tell_them_apart(r
     best, *others = fit.maxima
     assert all(best.log_likelihood >= other.log_likelihood - 1e-3 for other in others)
     assert best.log_likelihood == pytest.approx(fit.log_likelihood, abs=1e-6)
+
+
+def test_a_profile_is_of_the_values_at_which_a_solution_was_found(read, monkeypatch):
+    sensors, recording, _ = read
+    fit = fgmbs.identify(rod(), recording, sensors, INPUTS, free={"rod.I0": True}, method="prediction", start=START)
+    fitted = profile.refitted
+
+    def lost_at_the_best(fit, index, theta, at):
+        cost, at, status = fitted(fit, index, theta, at)
+        return (np.nan, at, Status.non_finite) if theta == fit.theta[index] else (cost, at, status)
+
+    monkeypatch.setattr(profile, "refitted", lost_at_the_best)
+    best, std = fit.parameters["rod.I0"], fit.std["rod.I0"]
+    told = fit.profile("rod.I0", [best - std, best + 2 * std])
+    assert told.deviance[1] == np.inf and told.deviance[0] == 0 and 0 < told.deviance[2] < np.inf
