@@ -33,7 +33,7 @@ def rebuilt(free: Free, model: Model, theta: Float[Array, " p"]) -> Model:
 
 def margins(free: Free, mechanism: AbstractMechanism, theta: Float[Array, " p"]) -> Float[Array, " k"]:
     """What θ leaves of `free.limited`, above the least of each."""
-    found = free.put((mechanism, {}), theta)[0].margins()
+    found = rebuilt(free, (mechanism, {}), theta)[0].margins()
     return jnp.stack([found[name] for name in free.limited]) - free.least
 
 
