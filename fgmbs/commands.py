@@ -22,9 +22,8 @@ from fgmbs.io.sensor_files import build_sensors, unknown_of
 from fgmbs.io.sensors import UnknownDescription
 from fgmbs.io.settings import Output
 from fgmbs.io.texts import file_of
-from fgmbs.problems.identify.free import Parts, freed_by_name, numbers_of
+from fgmbs.problems.identify.free import Parts, freed_by_name
 from fgmbs.results.summaries import driven_summary, mechanism_summary, simulation_summary
-from fgmbs.unknowns import known
 
 RESULTS = "results.nc"
 """Name of the file of results in the output folder."""
@@ -263,12 +262,10 @@ def _free(experiment: SmoothExperiment, mechanism, sensors, inputs) -> dict[str,
     if not experiment.free:
         raise experiment.error(("free",), "expected names of the parameters to find; found none")
     parts = Parts(mechanism, tuple(sensors), tuple(inputs))
-    names, wanted = numbers_of(parts), {}
+    wanted = {}
     for name, entry in experiment.free.items():
+        wanted[name] = entry.model_dump(exclude_none=True) if isinstance(entry, UnknownDescription) else entry
         try:
-            is_unknown = isinstance(entry, UnknownDescription)
-            value = known(names[name].value) if name in names else 0.0
-            wanted[name] = unknown_of(entry, value) if is_unknown else entry
             freed_by_name(parts, {name: wanted[name]})
         except ArgumentError as error:
             raise experiment.error(("free", name), str(error).partition(": ")[2]) from None

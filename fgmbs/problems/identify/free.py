@@ -1,7 +1,9 @@
 """Which numbers are to be identified, by their names: of the mechanism, of sensors, of forces."""
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
@@ -11,28 +13,37 @@ import numpy as np
 from jaxtyping import Float
 
 from fgmbs.arguments import nearest, of_type
+from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
-from fgmbs.inputs import AbstractInput
+from fgmbs.inputs import AbstractInput, Command
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.sensors.base import AbstractSensor
-from fgmbs.unknowns import Free, Unknown, is_unknown
+from fgmbs.unknowns import Free, Unknown, is_unknown, known
 
 FreeNumbers: TypeAlias = Mapping[str, Any] | Sequence[str]
-"""Names, or names with bounds, a first value, or all that `Unknown` says; True: from the value it has."""
+"""Names, or names with bounds, a first value, an `Unknown` or a mapping of its arguments; True: from the value they
+have."""
 
 _CALIBRATION = ("bias", "gain", "delay", "misalignment")
 _NEUTRAL = {"bias": 0.0, "gain": 1.0, "delay": 0.0, "misalignment": 0.0}
-_POSITIVE = frozenset({"mass", "I0", "stiffness", "length"})
+_OF_COMMANDS = {"lag": 0.0, "limit": None}
+"""The same of what a command may lack; no limit is none."""
+_POSITIVE = frozenset({"mass", "I0", "stiffness", "length", "limit"})
 """Last parts of names of numbers that are positive; equations of motion are linear in most of them, so that they are
 looked for as they are …"""
 _LEAST = 1e-4
 """… down to this part of their first value."""
 _SIZES = frozenset({"sigma", "power", "density", "rate"})
 """The same of sizes of noise, whose logarithm is looked for."""
-_NOT_NEGATIVE = frozenset({"damping", "coulomb", "friction", "stribeck", "quadratic", "rotor_inertia", "back_emf"})
+_OWN_SCALE = _SIZES | {"time_sigma"}
+"""Sizes that begin at the mechanism's own scale, or at how irregular stamps are, where their value is 0."""
+_NOT_NEGATIVE = frozenset(
+    {"damping", "coulomb", "friction", "stribeck", "quadratic", "rotor_inertia", "back_emf", "lag"}
+)
 _ROUGH = 10.0
 """Factor by which rough first values are larger or smaller than what is given."""
-_ALL_FORMS = "True, a first value, a pair of bounds, or an Unknown"
+_ALL_FORMS = "True, a first value, a pair of bounds, an Unknown or a mapping of its arguments"
+_OF_UNKNOWN = tuple(field.name for field in dataclasses.fields(Unknown))
 
 
 class Parts(NamedTuple):
@@ -48,7 +59,8 @@ def freed_by_name(parts: Parts, free: FreeNumbers) -> Parts:
 
     A name is that of a parameter of the mechanism ("coupler.mass", of a class of one's own that of a field), of a
     number of a sensor ("gyro.bias") or of a force ("motor.gain", "disturbance.power"). Numbers that are positive by
-    their kind stay so, friction may become 0; `Unknown(…, log=True)` looks for a logarithm.
+    their kind stay so unless a lower bound is given, friction may become 0; `Unknown(…, log=True)` looks for a
+    logarithm.
 
     Raises:
         ArgumentError: There is no such number; bounds are crossed, or the value is not between them.
@@ -88,10 +100,11 @@ def numbers_of(parts: Parts) -> dict[str, _Place]:
             value = getattr(sensor, key)
             if key == "misalignment" and value is None and sensor.group not in (2, 3):
                 continue
-            found.setdefault(
-                f"{sensor.name}.{key}", _Place(sensor.name, key, _NEUTRAL[key] if value is None else value)
-            )
+            value = np.full(_shape(sensor, key), _NEUTRAL[key]) if value is None else value
+            found.setdefault(f"{sensor.name}.{key}", _Place(sensor.name, key, value))
         found.setdefault(f"{sensor.name}.sigma", _Place(sensor.name, "sigma", sensor.sigma))
+        stamps = 0.0 if sensor.time_sigma is None else sensor.time_sigma
+        found.setdefault(f"{sensor.name}.time_sigma", _Place(sensor.name, "time_sigma", stamps))
         own = {name: leaf for name, leaf in vars(sensor).items() if name != "channel" and _is_number(leaf)}
         for key, value in own.items():
             found.setdefault(f"{sensor.name}.{key}", _Place(sensor.name, key, value))
@@ -99,7 +112,14 @@ def numbers_of(parts: Parts) -> dict[str, _Place]:
         for key, value in vars(force).items():
             if _is_number(value):
                 found.setdefault(f"{force.name}.{key}", _Place(force.name, key, value))
+        for key, neutral in _OF_COMMANDS.items() if isinstance(force, Command) else ():
+            found.setdefault(f"{force.name}.{key}", _Place(force.name, key, neutral))
     return found
+
+
+def _shape(sensor: AbstractSensor, key: str) -> tuple[int, ...]:
+    """Of a number of its calibration."""
+    return (sensor.group,) if key == "bias" or (key == "misalignment" and sensor.group == 3) else ()
 
 
 def _is_number(leaf: Any) -> bool:
@@ -113,37 +133,78 @@ def _leaves(mechanism: AbstractMechanism):
 
 def _unknown(name: str, place: _Place, wanted: Any) -> Unknown:
     """What is known of a free number before."""
-    if is_unknown(wanted):
-        return wanted
-    value = place.value
-    if is_unknown(value):
-        if wanted is True or wanted is None:
-            return value
-        value = value.value
-    value = np.asarray(value, float)
-    lower, upper = -np.inf, np.inf
     kind = re.sub(r"\[\d+\]$", "", name).rsplit(".", 1)[-1]
-    if isinstance(wanted, tuple | list):
-        if len(wanted) != 2 or not all(isinstance(side, int | float) and not isinstance(side, bool) for side in wanted):
-            raise ArgumentError(f"free[{name!r}]: expected a pair of bounds; found {wanted!r}")
-        lower, upper = map(float, wanted)
-    elif isinstance(wanted, int | float | np.ndarray | jax.Array) and not isinstance(wanted, bool):
-        given = np.asarray(wanted)
-        if given.shape not in ((), value.shape) or not np.issubdtype(given.dtype, np.number):
-            expected = f"an array of shape {value.shape}" if value.shape else "a number"
-            raise ArgumentError(f"free[{name!r}]: expected {expected} as first value; found {given!r}")
-        value = np.broadcast_to(given.astype(float), value.shape)
-    elif wanted is not True and wanted is not None:
-        raise ArgumentError(f"free[{name!r}]: expected {_ALL_FORMS}; found {wanted!r}")
-    if kind in _POSITIVE and lower == -np.inf and np.all(value > 0):
-        lower = _LEAST * float(np.min(value))
-    elif kind in _NOT_NEGATIVE and lower == -np.inf and np.all(value >= 0):
-        lower = 0.0
-    log = kind in _SIZES and bool(np.all(value > 0))
     try:
-        return Unknown(value, lower=lower, upper=upper, log=log)
+        unknown = _wanted(place, kind, wanted)
+        shape, found = np.shape(known(place.value)), unknown.value.shape
+        if found not in ((), shape):
+            raise ArgumentError(f"expected {_numbers(shape)}; found shape {found}")
+        return _bounded(kind, unknown)
     except ArgumentError as error:
         raise ArgumentError(f"free[{name!r}]: {error}") from None
+
+
+def _wanted(place: _Place, kind: str, wanted: Any) -> Unknown:
+    """What is said of a number: all forms of it as an `Unknown`."""
+    if is_unknown(wanted):
+        return wanted
+    free = wanted is True or wanted is None
+    if free and is_unknown(place.value):
+        return place.value
+    value = known(place.value)
+    if isinstance(wanted, Mapping):
+        said = dict(wanted)
+        if strange := [key for key in said if key not in _OF_UNKNOWN]:
+            raise ArgumentError(f"there is no argument {strange[0]!r}{nearest(strange[0], _OF_UNKNOWN, 'arguments')}")
+    elif isinstance(wanted, tuple | list):
+        if len(wanted) != 2 or not all(isinstance(side, Real) and not isinstance(side, bool) for side in wanted):
+            raise ArgumentError(f"expected a pair of bounds; found {wanted!r}")
+        said = {"lower": float(wanted[0]), "upper": float(wanted[1])}
+    elif isinstance(wanted, Real | np.ndarray | jax.Array) and not isinstance(wanted, bool):
+        given, shape = np.asarray(wanted), np.shape(value)
+        if given.shape not in ((), shape) or not np.issubdtype(given.dtype, np.number):
+            raise ArgumentError(f"expected {_numbers(shape)} as first value; found {given!r}")
+        said = {"value": np.broadcast_to(given.astype(float), shape)}
+    elif free:
+        said = {}
+    else:
+        raise ArgumentError(f"expected {_ALL_FORMS}; found {wanted!r}")
+    if "value" not in said:
+        if value is None:
+            raise ArgumentError(f"expected a first value, as the command has no {kind}; found none; say {kind}=… of it")
+        said["value"] = np.asarray(value, float)
+        if place.owner and kind in _OWN_SCALE and np.all(said["value"] == 0):
+            return _size_of_own_scale(said)
+    if not isinstance(wanted, Mapping):
+        said["log"] = kind in _SIZES and bool(np.all(said["value"] > 0))
+    return Unknown(**said)
+
+
+def _size_of_own_scale(said: Mapping[str, Any]) -> Unknown:
+    """An unknown size of noise that begins at the mechanism's own scale, for which 0 stands, also outside of bounds."""
+    lower, upper = (np.asarray(said.get(side, end), float) for side, end in (("lower", 0.0), ("upper", np.inf)))
+    if np.any(upper <= 0):
+        raise ArgumentError(f"upper: expected a positive number, as sizes of noise are; found {np.min(upper):g}")
+    within = Unknown(**{**said, "value": np.where(lower > 0, lower, np.minimum(1.0, upper))})
+    return eqx.tree_at(lambda size: size.value, within, jnp.zeros_like(within.value))
+
+
+def _numbers(shape: tuple[int, ...]) -> str:
+    return f"an array of shape {shape}" if shape else "a number"
+
+
+def _bounded(kind: str, unknown: Unknown) -> Unknown:
+    """The number with the lower bounds of its kind where it has none."""
+    if unknown.log or is_traced(unknown):
+        return unknown
+    value, lower = np.asarray(unknown.value), np.asarray(unknown.lower)
+    if kind in _POSITIVE and np.all(value > 0):
+        least = _LEAST * float(np.min(value))
+    elif kind in _NOT_NEGATIVE and np.all(value >= 0):
+        least = 0.0
+    else:
+        return unknown
+    return dataclasses.replace(unknown, lower=np.where(lower == -np.inf, least, lower))
 
 
 def _put(parts: Parts, changes: Mapping[tuple[str, Any], Unknown]) -> Parts:
@@ -169,13 +230,12 @@ def _shaped(unknown: Unknown, leaf: Any) -> Unknown:
 
 def _with_number(part: Any, key: str, unknown: Unknown) -> Any:
     if isinstance(part, AbstractSensor) and key in _CALIBRATION:
-        shape = (part.group,) if key == "bias" or (key == "misalignment" and part.group == 3) else ()
-        calibration = {**part.channel.calibration, key: unknown.reshaped(shape)}
+        calibration = {**part.channel.calibration, key: unknown.reshaped(_shape(part, key))}
         # In the order that a sensor made with it has.
         calibration = {name: calibration[name] for name in _CALIBRATION if name in calibration}
         return eqx.tree_at(lambda sensor: sensor.channel.calibration, part, calibration, is_leaf=is_unknown)
-    where = (lambda part: part.channel.sigma) if key == "sigma" and isinstance(part, AbstractSensor) else None
-    where = where or (lambda part: getattr(part, key))
+    of_channel = isinstance(part, AbstractSensor) and key in ("sigma", "time_sigma")
+    where = lambda part: getattr(part.channel if of_channel else part, key)
     old = where(part)
     return eqx.tree_at(where, part, _shaped(unknown, jnp.zeros(()) if old is None else old), is_leaf=_is_place)
 
