@@ -13,6 +13,7 @@ from fgmbs.arguments import finite_number
 from fgmbs.compiled.buckets import padded
 from fgmbs.errors import ArgumentError
 from fgmbs.inputs import Command, Recorded
+from fgmbs.kinematics.names import listed
 from fgmbs.problems.estimation.graph import Samples
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.signals.recordings.played import Played, pieces
@@ -65,10 +66,15 @@ def grid(
     Raises:
         ArgumentError: dt is no positive number; nothing was recorded long enough.
     """
-    signals = [recording[column] for sensor in sensors for column in sensor.columns]
+    columns = [column for sensor in sensors for column in sensor.columns]
+    signals = [recording[column] for column in columns]
     if dt is None:
-        found = [timing(signal.t) for signal in signals]
-        dt = min((one.interval for one in found if one is not None), default=0.0)
+        found = [one for signal in signals if (one := timing(signal.t)) is not None]
+        if not found:
+            raise ArgumentError(
+                f"recording {recording.source!r}: expected at least three steps; found one sample of {listed(columns)}"
+            )
+        dt = min(one.interval for one in found)
     if not finite_number(dt, "dt") > 0:
         raise ArgumentError(f"dt: expected a positive time step in seconds; found {dt!r}")
     times = [time for signal in signals if len(signal) for time in (signal.t[0], signal.t[-1])]

@@ -171,3 +171,9 @@ def test_observability(fourbar):
     assert "expected at least three equal steps in time" in message(
         lambda: fgmbs.observability(fourbar, Uneven, (ENCODER,))
     )
+
+
+def test_a_recording_of_one_sample_is_no_motion(fourbar):
+    recording = fgmbs.Recording.of([0.0], {ENCODER.columns[0]: [0.3]}, source="short.csv")
+    expected = f"recording 'short.csv': expected at least three steps; found one sample of '{ENCODER.columns[0]}'"
+    assert expected in message(lambda: fgmbs.smooth(fourbar, recording, (ENCODER,)))
