@@ -164,6 +164,12 @@ def test_all_faults_are_reported_at_once_in_the_order_of_the_file():
         ("recording: [a, b]\ntruth: c", "2:8: truth: expected one recording to compare with a known motion; found"),
         ("recording: a\ndt: -1", "2:5: dt: expected a positive time step in seconds; found -1"),
         ("recording: a\nstart_sigma: [1, 0]", "2:18: start_sigma[1]: expected a positive number; found 0"),
+        ("recording: a\nmethod: magic", "2:9: method: expected 'smoother' or 'prediction'; found 'magic'"),
+        ("recording: a\nhorizon: -1", "2:10: horizon: expected a positive time in seconds; found -1"),
+        ("recording: a\nmethod: prediction\nhorizon: 0", "3:10: horizon: expected a positive time in seconds; found 0"),
+        ("recording: a\nhorizon: .inf\nplot: 1", "2:10: horizon: expected a positive time in seconds; found inf"),
+        ("recording: a\nhorizon: 1", "2:10: horizon: expected none with the method 'smoother', which has no free runs"),
+        ("recording: a\nhorizon: 1\nplot: 1", "2:10: horizon: expected none with the method 'smoother'"),
     ],
 )
 def test_a_fault_has_its_place_what_is_expected_and_what_was_found(text, fault):

@@ -169,7 +169,7 @@ class SmoothExperiment(SmoothSettings):
     horizon: Number | None = None
     """Length of the free runs of the method "prediction" [s]."""
     restarts: Annotated[int, Field(strict=True, ge=0, le=1000)] = 0
-    """How often it looks again, from rough first values."""
+    """From how many rough first values it looks again, and then from the given ones, too."""
     _located: Located | None = PrivateAttr(None)
     _source: str = PrivateAttr("experiment")
 
@@ -275,6 +275,7 @@ def smooth_limits(settings: SmoothSettings) -> list[Fault]:
             found.append(Fault(("start_sigma", k), f"expected a positive number; found {sigma:g}"))
     if isinstance(settings, SmoothExperiment):
         found += _starts(settings)
+        found += _free_runs(settings.method, settings.horizon)
         if settings.truth is not None and len(settings.parts()) > 1:
             found.append(Fault(("truth",), "expected one recording to compare with a known motion; found several"))
     return found
@@ -291,12 +292,25 @@ def _starts(experiment: SmoothExperiment) -> list[Fault]:
     return found
 
 
+def _free_runs(method: str, horizon: float | int | None) -> list[Fault]:
+    """What is wrong with their length."""
+    if horizon is None:
+        return []
+    if not (math.isfinite(horizon) and horizon > 0):
+        return [Fault(("horizon",), f"expected a positive time in seconds; found {horizon:g}")]
+    text = f"expected none with the method '{method}', which has no free runs; found {horizon:g}"
+    return [] if method == "prediction" else [Fault(("horizon",), text)]
+
+
 def smooth_faults(failure: ValidationError, data: Mapping[str, Any]) -> list[Fault]:
     """What is wrong with data that are no `SmoothExperiment`, and the limits of what is left."""
     found = [fault for error in failure.errors() if (fault := _fault(error, data))]
     bad = {error["loc"][0] for error in failure.errors()}
     left = {key: value for key, value in data.items() if key in SmoothSettings.model_fields and key not in bad}
-    return found + smooth_limits(SmoothSettings.model_validate(left))
+    found += smooth_limits(SmoothSettings.model_validate(left))
+    if not bad & {"method", "horizon"}:
+        found += _free_runs(data.get("method", "smoother"), data.get("horizon"))
+    return found
 
 
 _TAGS = ("a path", "one file", "several files", "one of", "all of", "by name", "names")
@@ -344,7 +358,7 @@ def _fault(error: Any, data: Mapping[str, Any]) -> Fault | None:
         case "missing":
             return Fault(loc, f"expected {_EXPECTED.get(str(last), 'a value')}; found no key '{last}'")
         case "literal_error":
-            words = [f"'{word}'" for word in get_args(SmoothSettings.model_fields[str(section)].annotation)]
+            words = [f"'{word}'" for word in get_args(SmoothExperiment.model_fields[str(section)].annotation)]
             return Fault(loc, f"expected {' or '.join(words)}; found {found}")
         case "too_short" if error["input"]:
             return None  # its entries have faults of their own
