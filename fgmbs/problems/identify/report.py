@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fgmbs.problems.identify.identifiability import TRADED
+from fgmbs.problems.smooth.contents import units_of_numbers
 from fgmbs.results.contents import worst_text
 from fgmbs.results.estimates import sections
 from fgmbs.results.motion import to_dataset
@@ -85,12 +86,9 @@ def _noise(fit: "Identification") -> list[tuple[str, ...]]:
 
 
 def _units(fit: "Identification") -> dict[str, str]:
-    if fit.states is None:
-        return {}
-    dataset = to_dataset(fit.states)
-    if "unknown" not in dataset.dims:
-        return {}
-    return dict(zip(map(str, dataset.unknown.values), map(str, dataset["unknown_unit"].values), strict=True))
+    parts = fit.mechanism, fit.sensors, fit.inputs
+    rows = ((place.names, units_of_numbers(*parts, place)) for place in fit.free.places)
+    return {name: unit for names, units in rows for name, unit in zip(names, units, strict=True)}
 
 
 def _correlations(fit: "Identification") -> list[tuple[str, ...]]:
@@ -125,7 +123,7 @@ def identification_warnings(fit: "Identification") -> tuple[str, ...]:
     ]
     found += [
         f"{group.name}: its residuals are {'larger' if group.chi2 > group.dof else 'smaller'} than the noise model "
-        f"says, χ² {fit.reduced_chi2[group.name]:.3g} of what is expected; find its size (None), or mend the model"
+        f"says, χ² {fit.reduced_chi2[group.name]:.3g} of what is expected; {_advice(fit, group.name)}or mend the model"
         for group in fit.contradicted
     ]
     if fit.scale > 1:
@@ -156,6 +154,13 @@ def identification_warnings(fit: "Identification") -> tuple[str, ...]:
         if np.isfinite(far) and far > _FAR
     ]
     return tuple(found)
+
+
+def _advice(fit: "Identification", name: str) -> str:
+    """How the size of the noise of a sensor, or of a force, is found."""
+    sizes = {sensor.name: "sigma" for sensor in fit.sensors}
+    sizes |= {force.name: force.size_key for force in fit.inputs if force.size_key is not None}
+    return f'find its size, free={{"{name}.{sizes[name]}": True}}, ' if name in sizes else ""
 
 
 def _of_other_maxima(fit: "Identification") -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,8 @@ from fgmbs.results.contents import (
     together,
     worst_text,
 )
+from fgmbs.sensors.base import AbstractSensor
+from fgmbs.unknowns import Place
 
 if TYPE_CHECKING:
     from fgmbs.problems.smooth.smoothed_motion import Group, SmoothedMotion
@@ -212,7 +215,7 @@ def _unknowns(motion: "SmoothedMotion") -> Contents:
         left = std / (found if unknown.log else 1.0) / unknown.sigma
         leaves = (found, std, unknown.value, prior_std, *bounds, np.abs(away) / unknown.sigma, left)
         names += place.names
-        units += [_unit(motion, name, k % place.width) for k in range(place.size)]
+        units += units_of_numbers(motion.mechanism, motion.sensors, motion.inputs, place)
         columns.append(np.stack([np.ravel(leaf) for leaf in leaves]))
     if not names:
         return Contents({}, {}, {})
@@ -246,7 +249,7 @@ def _score_tests(motion: "SmoothedMotion") -> Contents:
     units = []
     for test in tests:
         name, _, row = test.name.removesuffix("]").partition("[")
-        units.append(_unit(motion, name, int(row or 0)))
+        units.append(_unit(motion.mechanism, motion.sensors, motion.inputs, name, int(row or 0)))
     columns = {
         "value": attributes("numbers of mechanism and sensors that were taken as known", told),
         "change": attributes("change of each at which the cost would be least", told),
@@ -269,16 +272,23 @@ _OF_SENSORS = {
 """Units of numbers of sensors, but for those of what is read, one for each row. Others are of a class of one's own."""
 
 
-def _unit(motion: "SmoothedMotion", name: str, row: int) -> str:
+def units_of_numbers(
+    mechanism: AbstractMechanism, sensors: Sequence[AbstractSensor], inputs: Sequence[AbstractInput], place: Place
+) -> list[str]:
+    """The unit of each number at a place of θ."""
+    return [_unit(mechanism, sensors, inputs, place.name, k % place.width) for k in range(place.size)]
+
+
+def _unit(mechanism, sensors, inputs, name: str, row: int) -> str:
     owner, _, key = name.rpartition(".")
-    for sensor in motion.sensors:
+    for sensor in sensors:
         if sensor.name == owner and hasattr(sensor, key):
             # A gain is of the column's unit, which is not known, per that of the sensor.
             return sensor.units[row] if key in ("bias", "sigma") else _OF_SENSORS.get(key, "SI")
     if key in ("delay", "lag", "limit", "time_constant"):  # a command's limit is of the column's unit
         return "" if key == "limit" else "s"
     own = _OF_BODIES.get(key, "SI") if owner else "SI"
-    return next((_unit_of(motion.mechanism, force) for force in motion.inputs if force.name == owner), own)
+    return next((_unit_of(mechanism, force) for force in inputs if force.name == owner), own)
 
 
 def _start(motion: "SmoothedMotion") -> Contents:

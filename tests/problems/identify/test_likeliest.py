@@ -221,6 +221,7 @@ def test_other_parameters_that_are_as_likely_are_named(sensors, method):
     arguments, options = twins(read, sensors, method)
     fit = fgmbs.identify(*arguments, method=method, **options)
     first, second = fit.maxima
+    assert re.search(r"\broot .* SI ", fit.report())
     assert first.parameters == fit.parameters and first.log_likelihood == pytest.approx(fit.profiled_log_likelihood)
     assert second.parameters["root"] == pytest.approx(-fit.parameters["root"], rel=1e-4)
     assert second.log_likelihood == pytest.approx(first.log_likelihood, abs=1e-4)

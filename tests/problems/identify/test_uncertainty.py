@@ -52,6 +52,7 @@ def test_intervals_allow_for_noise_that_is_larger_than_it_was_said(data, fit):
         assert np.ptp(wrong.intervals()[name]) < 0.4 * np.ptp(fit.intervals()[name])
     text = " ".join(wrong.warnings())
     assert "enc: its residuals are larger than the noise model says" in text and "scaled=True" in text
+    assert 'find its size, free={"enc.sigma": True}, or mend the model' in text
     assert "times as wide for χ²" in wrong.report()
     with pytest.raises(ArgumentError, match="level: expected a probability between 0 and 1; found 2.0"):
         fit.intervals(2.0)
