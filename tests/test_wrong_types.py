@@ -26,6 +26,8 @@ CALLS = {
     "fgmbs.identify(m, r, S, free={'m': (5.0, 9.0)})": "free['m']: value: expected a number from 5 to 9",
     "fgmbs.identify(m, r, S, free={'m': (9.0, 5.0)})": "free['m']: lower: expected a number below upper",
     "fgmbs.identify(m, r, S, free=['m'], method='a')": "method: expected 'smoother' or 'prediction'; found 'a'",
+    "fgmbs.identify(m, r, S, free=['m'], horizon='a')": "horizon: expected none with method='smoother'",
+    "fgmbs.identify(m, r, S, free=['m'], method='prediction', horizon='a')": "horizon: expected a finite number",
     "fgmbs.identify(m, other, S, free=['m'])": "recording['gyro']: expected a signal of R",
     "fgmbs.identify(m, few, S, free=['m', 'L', 'gravity.y', 'gyro.bias', 'gyro.gain'])": "recordings: expected at",
     "fgmbs.cross_validate(m)": "fit: expected what fgmbs.identify returns",

@@ -42,7 +42,7 @@ _NOT_NEGATIVE = frozenset(
 )
 _ROUGH = 10.0
 """Factor by which rough first values are larger or smaller than what is given."""
-_ALL_FORMS = "True, a first value, a pair of bounds, an Unknown or a mapping of its arguments"
+_ALL_FORMS = "True, a first value, a pair of bounds, or an Unknown"
 _OF_UNKNOWN = tuple(field.name for field in dataclasses.fields(Unknown))
 
 

@@ -21,7 +21,7 @@ from fgmbs.problems.estimation.arguments import checked_inputs, checked_sensors
 from fgmbs.problems.identify.free import FreeNumbers, Parts, first_thetas, freed_by_name
 from fgmbs.problems.identify.free_runs.prediction import Prediction, Solver, led, led_programs, predict_best
 from fgmbs.problems.identify.free_runs.residuals import fitted, groups_of, log_likelihood
-from fgmbs.problems.identify.free_runs.segments import PredictionProblem
+from fgmbs.problems.identify.free_runs.segments import PredictionProblem, run_length
 from fgmbs.problems.identify.likeliest import End
 from fgmbs.problems.identify.realizable import limited
 from fgmbs.problems.identify.result import Identification
@@ -76,14 +76,14 @@ def identify(
             white `Disturbance` whose power is found from the data.
         free: What is looked for, by name: "coupler.mass" of the mechanism, of a class of one's own the name of a field,
             "gyro.bias" of a sensor, "motor.gain" of a force. With each a pair of bounds, a first value, an `Unknown`
-            (prior, bounds, logarithm), or True.
+            (prior, bounds, logarithm) or a mapping of its arguments, or True.
         method: "smoother"; or "prediction": free runs of the model are fitted to the readings, no unknown force acts.
         horizon: Of "prediction": length of the free runs, each from a first state that is found [s]; by default each
             recording is one.
         solver: Of "prediction": "lm", or "adam" or "lbfgs" of optax.
-        restarts: Parameters are looked for as often again, from rough first values: of positive numbers a tenth to ten
-            times those that are given, of others between their bounds, of those with a prior within two of its standard
-            deviations. The likeliest are the answer, `maxima` are all.
+        restarts: Of n, parameters are looked for n + 1 times again: from the given values, and from n rough ones, of
+            positive numbers a tenth to ten times those that are given, of others between their bounds, of those with a
+            prior within two of its standard deviations. The likeliest are the answer, `maxima` are all.
         dt: Time step; by default the interval between samples of the fastest sensor [s].
         start: Coordinates at the start by name, of each recording if they differ.
         start_velocities: Velocities at the start by name.
@@ -103,17 +103,20 @@ def identify(
     of_type("throw", throw, bool, "True or False")
     choice("method", method, _METHODS)
     choice("solver", solver, ("lm", "adam", "lbfgs"))
+    if method == "smoother":
+        _refuse_free_runs(horizon, solver)
     options = dict(dt=dt, start=start, start_velocities=start_velocities, start_sigma=start_sigma)
     prepared = prepare_identify(
         mechanism, recordings, sensors, inputs, free=free, restarts=restarts, **options, integrator=integrator
     )
     problem = prepared.smoothing
-    sizes = [name for name in problem.sizes.names if name in free]
-    if sizes and method == "prediction":
-        raise ArgumentError(
-            f"free: expected numbers of the model, as free runs find no size of noise; found {listed(sizes)}; "
-            "method='smoother' finds them"
-        )
+    if method == "prediction":
+        run_length(problem, horizon)  # refuses what is none
+        if sizes := [name for name in problem.sizes.names if name in free]:
+            raise ArgumentError(
+                f"free: expected numbers of the model, as free runs find no size of noise; found {listed(sizes)}; "
+                "method='smoother' finds them"
+            )
     several = checked_recordings(recordings)
     notes = _notes(several)
     tell = progress or (lambda *_: None)
@@ -138,6 +141,20 @@ def identify(
     if throw:
         result.check()
     return result
+
+
+def _refuse_free_runs(horizon: Any, solver: Solver) -> None:
+    """Refuses what is of free runs only.
+
+    Raises:
+        ArgumentError: One of them is given.
+    """
+    for argument, given, default in (("horizon", horizon, None), ("solver", solver, "lm")):
+        if given != default:
+            raise ArgumentError(
+                f"{argument}: expected none with method='smoother', which has no free runs; found {given!r}; say "
+                "method='prediction'"
+            )
 
 
 def prepare_identify(
@@ -167,6 +184,7 @@ def prepare_identify(
     problem = prepare_smooth(parts.mechanism, recordings, parts.sensors, parts.inputs, **options, integrator=integrator)
     problem = limited(problem)
     _checked_number(problem)
+    _checked_stamps(problem, free)
     return IdentificationProblem(problem, jax.device_put(first_thetas(problem.free, restarts)))
 
 
@@ -205,6 +223,20 @@ def _checked_number(problem: SmoothingProblem) -> None:
         raise ArgumentError(
             f"recordings: expected at least as many readings as free numbers, {count}; found {readings}"
         )
+
+
+def _checked_stamps(problem: SmoothingProblem, free: FreeNumbers) -> None:
+    """Refuses to look for the noise of stamps where nothing tells it.
+
+    Raises:
+        ArgumentError: The stamps of that sensor are regular, and there is no first value.
+    """
+    for name in free:
+        if name.endswith(".time_sigma") and name not in (*problem.sizes.names, *problem.free.names):
+            raise ArgumentError(
+                f"free[{name!r}]: expected a first value, as the stamps of the recordings are regular; found none; "
+                f"give one [s], or leave {name!r} out"
+            )
 
 
 def identification(found: Found, given: Free, recordings: Sequence[Recording], notes: Sequence[str]) -> Identification:

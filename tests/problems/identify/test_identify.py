@@ -154,3 +154,20 @@ def test_forces_of_one_name(crank, driven):
     twice = [*INPUTS, fgmbs.inputs.RandomWalk("motor")]
     with pytest.raises(ArgumentError, match="inputs: expected names that no other input .* found 'motor' twice"):
         fgmbs.identify(crank, driven[0], SENSORS, twice, free={"motor.gain": True})
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"horizon": 0.1}, "horizon: expected none with method='smoother', which has no .*; found 0.1; say method="),
+        ({"solver": "adam"}, "solver: expected none with method='smoother'.*found 'adam'"),
+        ({"method": "prediction", "horizon": -1.0}, "horizon: expected a positive time in seconds, or None; found -1"),
+    ],
+)
+def test_what_is_of_free_runs_is_checked_before_anything_is_solved(crank, driven, options, text):
+    told = []
+    with pytest.raises(ArgumentError, match=text):
+        fgmbs.identify(
+            crank, driven[0], SENSORS, INPUTS, free=list(TRUTH), progress=lambda *of: told.append(of), **options
+        )
+    assert not told
