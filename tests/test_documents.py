@@ -26,15 +26,36 @@ def blocks(path, language):
     return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
 
 
+BEFORE = {
+    "docs/state_estimation.md": """
+import fgmbs
+mechanism = fgmbs.load("configs/mechanisms/fourbar.yaml")
+recording = fgmbs.read_recording("configs/experiments/fourbar_recording.csv")
+sensors, inputs = fgmbs.read_sensors("configs/experiments/fourbar_sensors.yaml")
+""",
+    "docs/identification.md": """
+import fgmbs, jax, jax.numpy as jnp
+mechanism, start = fgmbs.load("configs/mechanisms/pendulum.yaml"), {"y_tip": -0.7}
+sensors = [fgmbs.sensors.Position("camera", point="tip", sigma=1e-3)]
+inputs, free = [fgmbs.inputs.Disturbance(1e-6)], ["gravity.y"]
+motion = fgmbs.simulate(mechanism, 1.0, 0.02, start=start)
+recordings = [fgmbs.readings(mechanism, motion, sensors, seed=seed) for seed in range(2)]
+""",
+}
+"""What a document takes as given: the mechanism, recordings, sensors and inputs of the reader."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "document", ["README.md", "docs/mechanism_classes.md", "docs/mechanism_files.md", "docs/robots.md"]
+    "document", ["README.md", "docs/mechanism_classes.md", "docs/mechanism_files.md", "docs/robots.md", *BEFORE]
 )
 def test_python_prints_what_it_says(document, tmp_path, monkeypatch, capsys):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks(ROOT / document, "python"))
-    exec(compile(code, document, "exec"), {"__name__": "__main__"})
+    names = {"__name__": "__main__"}
+    exec(BEFORE.get(document, ""), names)
+    exec(compile(code, document, "exec"), names)
     said = capsys.readouterr().out.splitlines()
     assert said == re.findall(r"^print.*  # (.*)$", code, re.MULTILINE)
     assert document != "README.md" or (tmp_path / "fourbar.nc").stat().st_size > 0
