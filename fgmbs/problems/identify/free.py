@@ -110,7 +110,8 @@ def numbers_of(parts: Parts) -> dict[str, _Place]:
             found.setdefault(f"{sensor.name}.{key}", _Place(sensor.name, key, value))
     for force in parts.inputs:
         for key, value in vars(force).items():
-            if _is_number(value):
+            # Of unknown forces the sizes are found; what else shapes their noise has no slope.
+            if _is_number(value) and (force.size_key is None or key in force.sizes):
                 found.setdefault(f"{force.name}.{key}", _Place(force.name, key, value))
         for key, neutral in _OF_COMMANDS.items() if isinstance(force, Command) else ():
             found.setdefault(f"{force.name}.{key}", _Place(force.name, key, neutral))

@@ -7,7 +7,7 @@ from rod import INPUTS, START, TORQUE, T, measured, rod
 import fgmbs
 from fgmbs import planar
 from fgmbs.errors import ArgumentError
-from fgmbs.inputs import Command, Disturbance, GaussMarkov
+from fgmbs.inputs import Command, Disturbance, GaussMarkov, RandomWalk
 from fgmbs.problems.identify.free import Parts, freed_by_name, numbers_of
 from fgmbs.sensors import Encoder, Gyroscope
 from fgmbs.unknowns import Unknown
@@ -124,3 +124,15 @@ def test_a_lag_is_found_of_a_command_that_has_none(hold):
     command = Command("motor", "u", hold=hold), Disturbance(1e-7)
     fit = fgmbs.identify(rod(), read, SENSORS[:1], command, free=["motor.lag"], start=START)
     assert abs(fit.parameters["motor.lag"] - 0.08) < 4 * fit.std["motor.lag"] < 0.01
+
+
+def test_of_unknown_forces_only_sizes_may_be_free():
+    """How long a force is remembered would stay where it begins, and be called undetermined."""
+    forces = (
+        GaussMarkov("motor", 1.0, time_constant=0.1, name="gusts"),
+        RandomWalk("motor", 1.0, sigma0=2.0, name="drift"),
+    )
+    names = [name for name in numbers_of(parts(*forces)) if name.split(".")[0] in ("gusts", "drift")]
+    assert names == ["gusts.sigma", "drift.rate"]
+    with pytest.raises(ArgumentError, match=r"there is no number 'gusts\.time_constant'"):
+        freed_by_name(parts(*forces), {"gusts.time_constant": True})

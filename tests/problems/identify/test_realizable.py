@@ -3,11 +3,15 @@
 import dataclasses
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from rod import INPUTS, START, T, measured, rod
 
 import fgmbs
+from fgmbs import robots
 from fgmbs.errors import ArgumentError
+from fgmbs.inputs import Command, Disturbance
+from fgmbs.sensors import Encoder
 from fgmbs.unknowns import Unknown
 
 ZERO = {"enc.bias": Unknown(sigma=0.1)}
@@ -107,3 +111,28 @@ def test_a_combination_that_no_reading_separates_is_named():
 def test_impossible_first_values_are_refused(noisy):
     with pytest.raises(ArgumentError, match=r"free: expected first values of rod.I0, rod.mass that a body can have"):
         fitted(rod(*FIRST), noisy, {"rod.mass": True, "rod.I0": 0.1})
+
+
+@pytest.mark.parametrize("method", ["prediction", pytest.param("smoother", marks=pytest.mark.slow)])
+def test_no_moment_of_a_robots_link_becomes_larger_than_the_others_together(method):
+    """One of three is free, the others are known too small."""
+
+    def arm(xx, yy, zz):
+        link = robots.link("arm", 0.8, (0.05, 0, 0.03), (xx, yy, zz))
+        joint = robots.revolute("shoulder", "world", "arm", (0, -1, 0), damping=0.02)
+        return robots.robot(link, joint)
+
+    t = np.arange(101) * 1e-2
+    torque = 0.3 * np.sin(5 * t)
+    motion = fgmbs.hybrid_dynamics(arm(0.004, 0.004, 0.004), t, forces={"shoulder": torque}, start={})
+    sensors = (Encoder("enc", of="shoulder", sigma=1e-3),)
+    read = fgmbs.readings(arm(0.004, 0.004, 0.004), motion, sensors, seed=0)
+    read = read.merged(fgmbs.Recording.of(t, {"u": torque}))
+    inputs, free = (Command("shoulder", "u", hold="linear"), Disturbance(1e-6)), {"arm.inertia.yy": True}
+    first = arm(0.001, 0.001, 0.0015)
+    fit = fgmbs.identify(first, read, sensors, inputs, free=free, method=method, start={})
+    assert fit.parameters["arm.inertia.yy"] == pytest.approx(0.0025, rel=1e-3) and fit.at_limit["arm.inertia"]
+    assert float(fit.mechanism.margins()["arm.inertia"]) >= 0
+    right = fgmbs.identify(arm(0.004, 0.001, 0.004), read, sensors, inputs, free=free, method=method, start={})
+    assert right.parameters["arm.inertia.yy"] == pytest.approx(0.004, abs=4 * right.std["arm.inertia.yy"])
+    assert right.std["arm.inertia.yy"] > 0 and not right.at_limit["arm.inertia"]
