@@ -99,13 +99,12 @@ class _Reader:
             self.body(body)
         mimics, closures = self.equalities()
         self.leave_out()
-        free = bool(model.opt.disableflags & self.mujoco.mjtDisableBit.mjDSBL_GRAVITY)
         description = RobotDescription(
             model.names[: model.names.find(b"\0")].decode() or Path(self.source).stem,
             tuple(self.links),
             (),
             closures,
-            gravity=(0.0, 0.0, 0.0) if free else vector_of(model.opt.gravity),
+            gravity=(0.0, 0.0, 0.0) if self.disabled("GRAVITY") else vector_of(model.opt.gravity),
             source=self.source,
             notes=tuple(self.notes),
         )
@@ -114,6 +113,11 @@ class _Reader:
             for placed in self.joints
         ]
         return describe(description, self.poses, joints)
+
+    def disabled(self, *kinds: str) -> bool:
+        """Whether a flag of the file takes one of these kinds of forces away."""
+        bits = (getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{kind}", 0) for kind in kinds)
+        return any(int(self.model.opt.disableflags) & int(bit) for bit in bits)
 
     def body(self, body: int) -> None:
         """A body with its joints: of several, all but the last one move massless links."""
@@ -141,13 +145,23 @@ class _Reader:
         model = self.model
         kind = _KINDS[model.jnt_type[joint]]
         pose = Pose(vector_of(self.data.xanchor[joint]), body.rotation)
+        dof = model.jnt_dofadr[joint]
+        lost = {
+            "damping": 0.0 if self.disabled("DAMPER", "PASSIVE") else float(model.dof_damping[dof]),
+            "friction": 0.0 if self.disabled("FRICTIONLOSS", "CONSTRAINT") else float(model.dof_frictionloss[dof]),
+        }
+        stiffness = 0.0 if self.disabled("SPRING", "PASSIVE") else float(model.jnt_stiffness[joint])
         if kind in ("floating", "spherical"):
             free = kind == "floating"
             if free:
                 self.notes.append(f"joint '{name}': its coordinates are counted from where the file has '{child}'")
-            own = Joint(name, kind, parent, child, actuated=joint in self.driven and not (free and not model.nu))
+            for what, value in (("stiffness", stiffness), ("armature", model.dof_armature[dof])):
+                if value:
+                    self.notes.append(f"joint '{name}': its {what} is left out, as it is {kind}")
+            driven = joint in self.driven and not (free and not model.nu)
+            own = Joint(name, kind, parent, child, actuated=driven, **lost)
             return PlacedJoint(own, body if free else pose)
-        dof, reference = model.jnt_dofadr[joint], float(model.qpos0[model.jnt_qposadr[joint]])
+        reference = float(model.qpos0[model.jnt_qposadr[joint]])
         lower, upper = (float(limit) for limit in model.jnt_range[joint])
         limited = bool(model.jnt_limited[joint])
         if reference:
@@ -165,12 +179,11 @@ class _Reader:
             lower=lower - reference if limited else -float("inf"),
             upper=upper - reference if limited else float("inf"),
             max_effort=effort,
-            damping=float(model.dof_damping[dof]),
-            friction=float(model.dof_frictionloss[dof]),
-            stiffness=float(model.jnt_stiffness[joint]),
+            stiffness=stiffness,
             spring_reference=float(model.qpos_spring[model.jnt_qposadr[joint]]) - reference,
             rotor_inertia=float(model.dof_armature[dof]),
             actuated=joint in self.driven,
+            **lost,
         )
         return PlacedJoint(own, pose)
 
@@ -179,7 +192,10 @@ class _Reader:
         model, kinds = self.model, self.mujoco.mjtEq
         mimics: dict[str, Mimic] = {}
         closures: list[Closure] = []
-        for k in range(model.neq):
+        disabled = self.disabled("EQUALITY", "CONSTRAINT") and model.neq
+        if disabled:
+            self.notes.append("equalities are disabled and left out")
+        for k in () if disabled else range(model.neq):
             name, kind = model.equality(k).name or f"equality{k}", kinds(int(model.eq_type[k]))
             first, second, data = int(model.eq_obj1id[k]), int(model.eq_obj2id[k]), model.eq_data[k]
             if not model.eq_active0[k]:
@@ -190,6 +206,13 @@ class _Reader:
                 closures.append(self.closure(name, welded, of_sites, (first, second), data))
             elif kind == kinds.mjEQ_JOINT and second >= 0 and not np.any(data[2:5]):
                 joints = [model.joint(joint).name or f"joint{joint}" for joint in (first, second)]
+                if joints[0] in mimics:
+                    raise DescriptionError(
+                        [
+                            f"{self.source}: equality '{name}': expected one joint that joint '{joints[0]}' follows; "
+                            f"found '{mimics[joints[0]].joint}' and '{joints[1]}'"
+                        ]
+                    )
                 mimics[joints[0]] = Mimic(joints[1], float(data[1]), float(data[0]))
             else:
                 raise DescriptionError(
@@ -207,7 +230,7 @@ class _Reader:
             poses = [from_quaternion(vector_of(model.site_pos[site]), tuple(model.site_quat[site])) for site in ids]
         elif welded:
             bodies = list(ids)
-            poses = [from_quaternion(vector_of(data[3:6]), tuple(data[6:10])), Pose()]
+            poses = [from_quaternion(vector_of(data[3:6]), tuple(data[6:10])), Pose(vector_of(data[:3]))]
         else:
             bodies = list(ids)
             poses = [Pose(vector_of(data[:3])), Pose(vector_of(data[3:6]))]
