@@ -96,20 +96,21 @@ def center_of_mass(robot: Robot, q: Numbers) -> Float[Array, "3"]:
     """Of all bodies that move, seen from the ground [m]."""
     topology, numbers, q, *_ = _given(robot, q)
     at = motion.placed(topology, numbers, q)
-    return (at.p + times(at.R, numbers.centre)) @ numbers.mass / jnp.sum(numbers.mass)
+    mass = numbers.mass * topology.moving
+    return (at.p + times(at.R, numbers.centre)) @ mass / jnp.sum(mass)
 
 
 def momentum(robot: Robot, q: Numbers, dq: Numbers) -> Float[Array, "6"]:
-    """[angular about the centre of mass; linear] momentum of all bodies, along the axes of the ground."""
+    """[angular about the centre of mass; linear] momentum of all bodies that move, along the axes of the ground."""
     topology, numbers, q, dq, *_ = _given(robot, q, dq)
     at = motion.placed(topology, numbers, q, relative=True)
     V = motion.twists(topology, motion.columns(topology, numbers, at), motion.column_rates(topology, numbers, dq))
     c = at.p + times(at.R, numbers.centre)
     v = V.v + cross(V.w, c)
     w = inverse.transposed_times(at.R, V.w)
-    total = numbers.mass @ v.T
-    centre = c @ numbers.mass / jnp.sum(numbers.mass)
-    spin = jnp.sum(times(at.R, times(numbers.inertia, w)) + cross(c, numbers.mass * v), axis=1)
+    mass = numbers.mass * topology.moving
+    total, centre = mass @ v.T, c @ mass / jnp.sum(mass)
+    spin = jnp.sum(times(at.R, times(numbers.inertia, w)) + cross(c, mass * v), axis=1)
     return jnp.concatenate([spin - jnp.cross(centre, total), total])
 
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import fgmbs
-from fgmbs import robots
+from fgmbs import robots, tree
 from fgmbs.errors import ArgumentError, DescriptionError
+from fgmbs.io.texts import file_of
 
 GTDYNAMICS = (
     *("four_bar_linkage_pure.sdf", "four_bar_linkage_pure.urdf", "four_bar_linkage.sdf", "four_bar_linkage.urdf"),
@@ -105,3 +106,76 @@ def test_a_file_of_closures_belongs_to_the_format_that_has_none(data_dir):
     loops = data_dir / "robots" / "loops"
     theirs, ours = (fgmbs.load(loops / f"five_bar.{suffix}") for suffix in ("xml", "urdf"))
     assert len(theirs.description.closures) == len(ours.description.closures) == 1
+
+
+LINK = dict(mass=1.0, center=(0.1, 0, 0.2), inertia=(0.02, 0.02, 0.03))
+
+
+@pytest.mark.parametrize("kind", [robots.spherical, robots.floating])
+def test_damping_of_a_joint_of_several_coordinates_is_written(tmp_path, kind):
+    made = robots.robot(robots.link("a", **LINK), kind("s", "world", "a", damping=2.0, friction=0.3))
+    file = tmp_path / "again.yaml"
+    file.write_text(file_of(made))
+    again, dq = fgmbs.load(file), np.arange(1.0, made.nv + 1)
+    expected = tree.inverse_dynamics(made, made.reference, dq, 0 * dq)
+    np.testing.assert_allclose(tree.inverse_dynamics(again, again.reference, dq, 0 * dq), expected, rtol=1e-12)
+    assert again.description.joints[0].damping == 2.0
+
+
+def test_what_stands_on_the_ground_does_not_move_the_centre_of_mass():
+    """A link of its own that is fixed there, as one under which forces are measured."""
+
+    def standing(separate):
+        mount = robots.fixed("mount", "world", "foot", xyz=(1, 0, 0), separate=separate)
+        links = (robots.link(name, **LINK) for name in ("foot", "arm"))
+        return robots.robot(*links, mount, robots.revolute("j", "foot", "arm", (0, 1, 0)))
+
+    one, other = standing(False), standing(True)
+    np.testing.assert_allclose(tree.center_of_mass(other, [0.3]), tree.center_of_mass(one, [0.3]), atol=1e-15)
+    np.testing.assert_allclose(tree.momentum(other, [0.3], [1.0]), tree.momentum(one, [0.3], [1.0]), atol=1e-15)
+
+
+def test_nothing_hangs_on_the_ground_and_floats(data_dir):
+    """Its own parent: a search along the parents would not end."""
+    with pytest.raises(DescriptionError, match="no joint to 'world', the ground, of a robot that floats; found 'j'"):
+        robots.robot(robots.link("a", **LINK), robots.revolute("j", "world", "a", (0, 1, 0)), floating=True)
+    with pytest.raises(DescriptionError, match="of a robot that floats; found 'world_joint'"):
+        fgmbs.load(data_dir / "robots/ur5/ur5.urdf", floating=True)
+
+
+@pytest.mark.parametrize(
+    ("details", "text"),
+    [
+        (dict(lower=float("nan")), "joint 'j'.lower: expected a number; found nan"),
+        (dict(max_velocity=float("nan")), "joint 'j'.max_velocity: expected a number; found nan"),
+        (dict(gear_ratio=0), "joint 'j'.gear_ratio: expected a number that is not zero; found 0"),
+    ],
+)
+def test_numbers_that_no_joint_has(details, text):
+    with pytest.raises(DescriptionError, match=text):
+        robots.robot(robots.link("a", **LINK), robots.revolute("j", "world", "a", (0, 1, 0), **details))
+
+
+def test_a_frame_has_no_name_of_a_link():
+    parts = (
+        robots.link("a", **LINK),
+        robots.revolute("j", "world", "a", (0, 1, 0)),
+        robots.frame("a", "a", xyz=(5, 0, 0)),
+    )
+    with pytest.raises(DescriptionError, match="frame 'a': expected a name of its own; found that of a link"):
+        robots.robot(*parts)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: robots.link("a", 1.0, inertia=np.diag([1, 1, 1]) + np.eye(3, k=1)), "inertia: expected a symmetric"),
+        (lambda: robots.revolute("j", "world", "a", (0, 0, 1), mimic=("k", "2")), "mimic: expected a finite number"),
+        (lambda: robots.revolute("j", "world", "a", (0, 0, 1), lower=True), "lower: expected a number; found True"),
+        (lambda: robots.closure("revolute", "c", "a", "b", axis=(0, 0, 0)), "closure 'c': axis"),
+        (lambda: five_bar().limits("foo"), "key: expected"),
+    ],
+)
+def test_what_a_part_cannot_be_made_of(make, text):
+    with pytest.raises(ArgumentError, match=text):
+        make()

@@ -198,6 +198,10 @@ class AbstractMechanism(AbstractKinematics):
         of its parameters alone; {} of a family that does not tell."""
         return {}
 
+    def margin_in_words(self, margin: float) -> str:
+        """What is so of a number of `margins` that is zero, or negative, for texts."""
+        return f"short by {-margin:.4g} of what can be made" if margin < 0 else "at the limit of what can be made"
+
     def _lacks(self, member: str) -> str:
         return f"found {type(self).__name__}, which does not define {member}"
 

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fgmbs.arguments import finite, of_type
+from fgmbs.arguments import finite, finite_number, of_type
 from fgmbs.errors import ArgumentError, DescriptionError
 from fgmbs.mechanisms.tree.description import (
     Closure,
@@ -78,12 +78,15 @@ def link(
     """
     given = np.asarray(finite(f"link '{name}': inertia", inertia))
     if given.shape == (3, 3):
+        if np.max(np.abs(given - given.T)) > _SKEWED * np.max(np.abs(given)):
+            raise ArgumentError(f"link '{name}': inertia: expected a symmetric matrix; found {given.tolist()}")
         given = given[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
     if given.shape not in ((3,), (6,)):
         raise ArgumentError(f"link '{name}': inertia: expected 3 or 6 numbers, or 3×3; found shape {given.shape}")
     xx, yy, zz, xy, xz, yz = (*given.tolist(), 0.0, 0.0, 0.0)[:6]
     at = _vector(f"link '{name}': center", center)
-    return Link(name, float(mass), at, ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)), tuple(shapes))
+    mass = finite_number(mass, f"link '{name}': mass")
+    return Link(name, mass, at, ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)), tuple(shapes))
 
 
 def revolute(name: str, parent: str, child: str, axis: Numbers, **details: Any) -> Joint:
@@ -98,7 +101,7 @@ def prismatic(name: str, parent: str, child: str, axis: Numbers, **details: Any)
 
 def screw(name: str, parent: str, child: str, axis: Numbers, pitch: float, **details: Any) -> Joint:
     """A joint that turns about an axis and advances along it by `pitch` per radian [m/rad]; see `joint`."""
-    return joint("screw", name, parent, child, axis=axis, pitch=float(pitch), **details)
+    return joint("screw", name, parent, child, axis=axis, pitch=pitch, **details)
 
 
 def spherical(name: str, parent: str, child: str, **details: Any) -> Joint:
@@ -153,11 +156,7 @@ def joint(
     if unknown:
         raise ArgumentError(f"joint '{name}': expected details of ({', '.join(_DETAILS)}); found {', '.join(unknown)}")
     details = {key: _detail(f"joint '{name}': {key}", key, value) for key, value in details.items()}
-    try:
-        along, _ = unit_axis(_vector(f"joint '{name}': axis", axis), f"joint '{name}': axis")
-    except DescriptionError as error:
-        raise ArgumentError(str(error)) from None
-    follows = None if mimic is None else Mimic(*mimic)
+    along, follows = _axis(f"joint '{name}'", axis), _mimic(f"joint '{name}': mimic", mimic)
     return Joint(name, kind, parent, child, _pose(f"joint '{name}'", xyz, rpy), along, mimic=follows, **details)
 
 
@@ -180,8 +179,8 @@ def closure(
         axis: In both frames.
     """
     what = f"closure '{name}'"
-    along, _ = unit_axis(_vector(f"{what}: axis", axis), what)
-    return Closure(name, kind, link_a, _pose(what, xyz_a, rpy_a), link_b, _pose(what, xyz_b, rpy_b), along)
+    poses = _pose(what, xyz_a, rpy_a), _pose(what, xyz_b, rpy_b)
+    return Closure(name, kind, link_a, poses[0], link_b, poses[1], _axis(what, axis))
 
 
 def frame(name: str, link: str, xyz: Numbers = (0, 0, 0), rpy: Numbers = (0, 0, 0)) -> Frame:
@@ -198,18 +197,23 @@ def cylinder(
     radius: float, length: float, xyz: Numbers = (0, 0, 0), rpy: Numbers = (0, 0, 0), color: str = ""
 ) -> Shape:
     """A cylinder along z to draw [m]."""
-    return Shape("cylinder", _pose("cylinder", xyz, rpy), (float(radius), float(length)), color=color)
+    size = finite_number(radius, "cylinder: radius"), finite_number(length, "cylinder: length")
+    return Shape("cylinder", _pose("cylinder", xyz, rpy), size, color=color)
 
 
 def sphere(radius: float, xyz: Numbers = (0, 0, 0), color: str = "") -> Shape:
     """A sphere to draw [m]."""
-    return Shape("sphere", _pose("sphere", xyz, (0, 0, 0)), (float(radius),), color=color)
+    return Shape("sphere", _pose("sphere", xyz, (0, 0, 0)), (finite_number(radius, "sphere: radius"),), color=color)
 
 
 _DETAILS = (
     *("lower", "upper", "max_velocity", "max_effort", "damping", "friction", "stiffness", "spring_reference"),
     *("rotor_inertia", "gear_ratio", "pitch", "actuated"),
 )
+
+
+_SKEWED = 1e-9
+"""How far an inertia may be from a symmetric matrix, relative to its largest number."""
 
 
 def _pose(what: str, xyz: Numbers, rpy: Numbers) -> Pose:
@@ -221,8 +225,25 @@ def _detail(argument: str, key: str, value: object) -> float | bool:
     if key == "actuated":
         of_type(argument, value, bool, "True or False")
         return value
+    if isinstance(value, bool):
+        raise ArgumentError(f"{argument}: expected a number; found {value}")
     of_type(argument, value, (int, float, np.number), "a number")
     return float(value)
+
+
+def _axis(what: str, axis: Numbers) -> Vector:
+    try:
+        return unit_axis(_vector(f"{what}: axis", axis), f"{what}: axis")[0]
+    except DescriptionError as error:
+        raise ArgumentError(str(error)) from None
+
+
+def _mimic(argument: str, given: Any) -> Mimic | None:
+    if given is None:
+        return None
+    if not isinstance(given, tuple | list) or not 1 <= len(given) <= 3 or not isinstance(given[0], str):
+        raise ArgumentError(f"{argument}: expected (other joint, multiplier, offset); found {given!r}")
+    return Mimic(given[0], *(finite_number(number, argument) for number in given[1:]))
 
 
 def _vector(argument: str, given: Numbers) -> Vector:

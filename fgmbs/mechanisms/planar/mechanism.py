@@ -174,6 +174,11 @@ class PlanarMechanism(AbstractMechanism):
         numbers = scopes.numbers(self.structure.blank, known(self.parameters))
         return {f"{body}.I0": jnp.asarray(inertia_about_centre(numbers, body), float) for body in self.body_names}
 
+    def margin_in_words(self, margin: float) -> str:
+        if margin < 0:
+            return f"{-margin:.4g} kg m² below that of the mass in its centre (parallel axes)"
+        return "as small as mass and centre of mass of the body allow, all mass being in its centre nearly"
+
     def parameter_name(self, path: LeafPath) -> str:
         return path[-1].key
 

@@ -71,6 +71,8 @@ def _names(description: RobotDescription) -> Iterator[str]:
         for name, count in Counter(names).items():
             if count > 1:
                 yield f"{kind} '{name}': expected a name of its own; found {count} of this name"
+    for name in set(sections["frame"]) & set(sections["link"]):
+        yield f"frame '{name}': expected a name of its own; found that of a link"
     if not description.links:
         yield "robot: expected at least one link; found none"
 
@@ -92,6 +94,8 @@ def _joints(description: RobotDescription) -> Iterator[str]:
         length = math.sqrt(sum(x * x for x in joint.axis))
         if joint.kind in SCALAR and not 1e-9 < length < math.inf:
             yield f"{where}.axis: expected a direction; found {joint.axis}"
+        if joint.gear_ratio == 0:
+            yield f"{where}.gear_ratio: expected a number that is not zero; found 0"
         for key in ("damping", "friction", "stiffness", "rotor_inertia"):
             if not 0 <= getattr(joint, key) < math.inf:
                 yield f"{where}.{key}: expected zero or a positive number; found {getattr(joint, key):g}"
@@ -115,7 +119,10 @@ def _numbers(description: RobotDescription) -> Iterator[str]:
         for key, value in vars(owner).items():
             if isinstance(value, Pose):
                 yield from _pose(f"{where}.{key}", value)
-            elif _is_numbers(value) and key not in (*_MAY_BE_INFINITE, *_TOLD_ELSEWHERE):
+            elif key in _MAY_BE_INFINITE:
+                if math.isnan(value):
+                    yield f"{where}.{key}: expected a number; found {value}"
+            elif _is_numbers(value) and key not in _TOLD_ELSEWHERE:
                 yield from _finite(f"{where}.{key}", value)
     for closure in description.closures:
         if not 0 < float(np.linalg.norm(closure.axis)) < math.inf:
@@ -162,6 +169,9 @@ def _tree(description: RobotDescription) -> Iterator[str]:
     on_ground = [joint.child for joint in description.joints if joint.parent == GROUND]
     has_ground = GROUND in (link.name for link in description.links)
     roots += [] if has_ground or not on_ground or description.floating else [GROUND]
+    if description.floating and (has_ground or on_ground):
+        carried = ", ".join(f"'{joint.name}'" for joint in description.joints if joint.parent == GROUND) or "the link"
+        yield f"robot: expected no joint to '{GROUND}', the ground, of a robot that floats; found {carried}"
     if len(roots) > 1:
         listed = ", ".join(f"'{name}'" for name in roots)
         yield f"robot: expected one root, a link that no joint carries; found {len(roots)}: {listed}"

@@ -24,11 +24,15 @@ def with_locked(description: RobotDescription, locked: Mapping[str, Any]) -> Rob
     by_name("locked", locked)
     joints = {joint.name: joint for joint in description.joints}
     held = {name: _checked(name, value, joints) for name, value in locked.items()}
-    for joint in description.joints:
-        if joint.mimic is not None and joint.mimic.joint in held:
-            held[joint.name] = joint.mimic.multiplier * held[joint.mimic.joint] + joint.mimic.offset
+    while following := [j for j in description.joints if _follows(j, held)]:
+        held |= {j.name: j.mimic.multiplier * held[j.mimic.joint] + j.mimic.offset for j in following}
     fixed = tuple(_fixed(j, held[j.name]) if j.name in held else j for j in description.joints)
     return dataclasses.replace(description, joints=fixed)
+
+
+def _follows(joint: Joint, held: Mapping[str, float]) -> bool:
+    """Whether a joint follows one that is held, and is not held yet."""
+    return joint.mimic is not None and joint.mimic.joint in held and joint.name not in held
 
 
 def with_separate(description: RobotDescription, separate: Sequence[str]) -> RobotDescription:

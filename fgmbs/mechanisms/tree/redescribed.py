@@ -73,11 +73,10 @@ def _joint(
     drawn = next((joint for joint in before.joints if joint.name == name), None)
     limits = {} if drawn is None else {key: getattr(drawn, key) for key in _LIMITS}
     follows = Mimic(topology.joints[lead], float(of.multipliers[k]), float(of.offsets[k]))
-    scalar = {}
+    numbers = {key: float(getattr(of, array)[k]) for key, array in _NUMBERS.items() if kind in SCALAR or key in _OF_ALL}
     if kind in SCALAR:
         axis = of.axes[k]
-        scalar = {key: float(getattr(of, array)[k]) for key, array in _NUMBERS.items()}
-        scalar["axis"] = vector_of(axis / np.linalg.norm(axis))
+        numbers["axis"] = vector_of(axis / np.linalg.norm(axis))
     return Joint(
         name,
         kind,
@@ -88,7 +87,7 @@ def _joint(
         actuated=topology.actuated[k],
         separate=kind == "fixed",
         **limits,
-        **scalar,
+        **numbers,
     )
 
 
@@ -102,7 +101,9 @@ _NUMBERS = {
     "rotor_inertia": "rotor_inertias",
     "gear_ratio": "gear_ratios",
 }
-"""Numbers of a joint in a description, and their arrays."""
+"""Numbers of a joint in a description, and their arrays …"""
+_OF_ALL = ("damping", "friction")
+"""… and those that a joint of several coordinates has, too."""
 
 
 def _shapes(before: RobotDescription, frames: dict[str, tuple[str, Pose]]) -> dict[str, tuple[Shape, ...]]:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.algebra.kkt import solve_kkt
-from fgmbs.arguments import Numbers, by_name, nearest
+from fgmbs.arguments import Numbers, by_name, choice, nearest
 from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism, Wrench
@@ -74,7 +74,12 @@ class Robot(AbstractMechanism):
         return self.topology.frames
 
     def limits(self, key: str) -> Float[np.ndarray, " joints"]:
-        """Of each joint of `joint_names`: "lower", "upper", "max_velocity" or "max_effort" of the description."""
+        """Of each joint of `joint_names`: "lower", "upper", "max_velocity" or "max_effort" of the description.
+
+        Raises:
+            ArgumentError: It is none of these.
+        """
+        choice("key", key, ("lower", "upper", "max_velocity", "max_effort"))
         found = {joint.name: getattr(joint, key) for joint in self.description.joints}
         return np.array([found.get(name, np.inf if key != "lower" else -np.inf) for name in self.topology.joints])
 
@@ -251,6 +256,14 @@ class Robot(AbstractMechanism):
         half = jnp.trace(J, axis1=1, axis2=2)[:, None, None] / 2 * jnp.eye(3) - J
         least = jnp.linalg.eigvalsh(half)[:, 0]
         return {f"{link}.inertia": least[k] for k, link in enumerate(self.topology.links)}
+
+    def margin_in_words(self, margin: float) -> str:
+        if margin < 0:
+            return f"its largest principal moment is {-2 * margin:.4g} kg m² more than the other two together"
+        return (
+            "its largest principal moment is as large as the other two together, which no body exceeds; if a moment is "
+            "known and not free it may be wrong"
+        )
 
     @property
     def gravity(self) -> Float[Array, "3"]:

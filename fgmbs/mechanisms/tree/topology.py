@@ -57,9 +57,11 @@ class TreeTopology:
         """Bodies by their distance from the ground."""
         depth: dict[int, int] = {-1: -1}
         while len(depth) <= self.count:
-            depth |= {k: depth[p] + 1 for k, p in enumerate(self.parents) if p in depth}
-        found = [[k for k in range(self.count) if depth[k] == d] for d in range(max(depth.values()) + 1)]
-        return tuple(map(tuple, found))
+            found = {k: depth[p] + 1 for k, p in enumerate(self.parents) if p in depth and k not in depth}
+            assert found, "a body is carried by itself"
+            depth |= found
+        ranks = [[k for k in range(self.count) if depth[k] == d] for d in range(max(depth.values()) + 1)]
+        return tuple(map(tuple, ranks))
 
     @functools.cached_property
     def ancestry(self) -> np.ndarray:
@@ -70,6 +72,11 @@ class TreeTopology:
                 if self.parents[k] >= 0:
                     mask[:, k] += mask[:, self.parents[k]]
         return mask
+
+    @functools.cached_property
+    def moving(self) -> np.ndarray:
+        """Whether each body moves: one that is separate may be fixed to the ground."""
+        return np.array(self.ancestry.T @ [kind != "fixed" for kind in self.kinds], bool)
 
     @functools.cached_property
     def columns(self) -> np.ndarray:

@@ -5,7 +5,6 @@ numbers that were named, with their own bounds and priors; nothing is looked for
 """
 
 import dataclasses
-import re
 
 import equinox as eqx
 import jax
@@ -50,11 +49,11 @@ def limited(problem: SmoothingProblem) -> SmoothingProblem:
     first, size = margins_of(free, mechanism, np.asarray(free.value))
     for name, margin, scale, moves in zip(free.limited, first, size, depends, strict=True):
         if moves and margin < -ROUNDING * scale:
-            key = re.escape(name)
-            given = [one for one in free.number_names if re.match(key.rpartition(r"\.")[0], one)]
+            owner = name.rpartition(".")[0]
+            given = [one for one in free.number_names if one.startswith(f"{owner}.")]
             raise ArgumentError(
-                f"free: expected first values of {', '.join(given) or name} that a body can have; {name} is "
-                f"{-margin:.4g} kg m² below that of its mass in its centre (parallel axes)"
+                f"free: expected first values of {', '.join(given) or name} that a body can have; {name}: "
+                f"{mechanism.margin_in_words(float(margin))}"
             )
     names = tuple(name for name, moves in zip(free.limited, depends, strict=True) if moves)
     least = jnp.asarray(_LEAST * np.where(first > ROUNDING * size, first, 0.0)[depends])

@@ -111,13 +111,12 @@ def identification_warnings(fit: "Identification") -> tuple[str, ...]:
         if held
     ]
     found += [
-        f"{name}: as small as mass and centre of mass of the body allow, all mass being in its centre nearly; "
-        "intervals are those along this limit"
+        f"{name}: {fit.mechanism.margin_in_words(0.0)}; intervals are those along this limit"
         for name, reached in fit.at_limit.items()
         if reached
     ]
     found += [
-        f"{name}: {-float(margin):.4g} kg m² below that of the mass in its centre: no body can have these numbers"
+        f"{name}: {fit.mechanism.margin_in_words(float(margin))}: no body can have these numbers"
         for name, margin in fit.mechanism.margins().items()
         if float(margin) < 0 and not fit.at_limit.get(name, False)
     ]

@@ -144,7 +144,7 @@ class Identification:
 
     @property
     def at_limit(self) -> dict[str, bool]:
-        """Which inertias of bodies are as small as mass and centre of mass let them be, by BODY.I0."""
+        """Which inertias of bodies are at the limit of what a body can have, by the names of `mechanism.margins`."""
         values, size = margins_of(self.free, self.mechanism, self.theta)
         return dict(zip(self.free.limited, (values <= ROUNDING * size).tolist(), strict=True))
 

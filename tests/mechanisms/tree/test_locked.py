@@ -62,3 +62,21 @@ def test_a_gripper_is_held(data_dir):
     assert arm.coordinate_names == tuple(f"panda_joint{k}" for k in range(1, 8))
     with pytest.raises(fgmbs.ArgumentError, match="no file of a robot"):
         fgmbs.load("configs/mechanisms/fourbar.yaml", locked={"x": 1.0})
+
+
+@pytest.mark.parametrize("order", [("jc", "jb", "ja"), ("ja", "jb", "jc")])
+def test_followers_of_followers_are_held_in_any_order(order):
+    joints = {
+        "ja": robots.revolute("ja", "world", "a", (0, 1, 0)),
+        "jb": robots.revolute("jb", "a", "b", (0, 1, 0), xyz=(0.1, 0, 0), mimic=("ja", 2.0, 0.1)),
+        "jc": robots.revolute("jc", "b", "c", (0, 1, 0), xyz=(0.1, 0, 0), mimic=("jb", -1.0)),
+        "jd": robots.revolute("jd", "c", "d", (0, 1, 0), xyz=(0.1, 0, 0)),
+    }
+    links = [robots.link(name, 1.0, (0.1, 0, 0), (0.02, 0.02, 0.03)) for name in "abcd"]
+    whole = robots.robot(*links, *(joints[name] for name in order), joints["jd"]).description
+    held = robot(with_locked(whole, {"ja": 0.3}))
+    assert held.coordinate_names == ("jd",)
+    free = robot(whole)
+    q = np.where(np.array(free.coordinate_names) == "ja", 0.3, 0.2)
+    for one, other in zip(tree.frame(held, [0.2], "d"), tree.frame(free, q, "d"), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-14)
