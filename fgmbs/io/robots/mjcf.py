@@ -66,9 +66,28 @@ def _compiled(source: str) -> tuple[Any, list[str]]:
         for texture in list(spec.textures):
             spec.delete(texture)
         notes = [f"meshes whose files are missing are not drawn: {', '.join(sorted(gone))}"] if gone else []
-        return spec.compile(), notes
+        model = spec.compile()
     except ValueError as error:
         raise DescriptionError([f"{source}: expected MJCF that MuJoCo compiles; found: {error}"]) from None
+    _switch_off(model, mujoco.mjtDisableBit)
+    return model, notes
+
+
+def _switch_off(model: Any, bits: Any) -> None:
+    """Takes out of a model what its flags disable."""
+    numbers = {
+        bits.mjDSBL_GRAVITY: (model.opt.gravity,),
+        bits.mjDSBL_SPRING: (model.jnt_stiffness, model.jnt_stiffnesspoly),
+        bits.mjDSBL_DAMPER: (model.dof_damping, model.dof_dampingpoly),
+        bits.mjDSBL_FRICTIONLOSS: (model.dof_frictionloss,),
+        bits.mjDSBL_LIMIT: (model.jnt_limited,),
+        bits.mjDSBL_EQUALITY: (model.eq_active0,),
+        bits.mjDSBL_CONSTRAINT: (model.dof_frictionloss, model.jnt_limited, model.eq_active0),
+    }
+    for bit, arrays in numbers.items():
+        if model.opt.disableflags & bit:
+            for array in arrays:
+                array[:] = 0
 
 
 class _Reader:
@@ -85,11 +104,12 @@ class _Reader:
         self.names = [GROUND, *(model.body(body).name or f"body{body}" for body in range(1, model.nbody))]
         self.data = mujoco.MjData(model)
         mujoco.mj_kinematics(model, self.data)
+        self.without_actuators = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_ACTUATION)
         on_joints = {int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)}
         driven = [
             int(joint)
             for (joint, _), kind in zip(model.actuator_trnid, model.actuator_trntype, strict=True)
-            if int(kind) in on_joints
+            if int(kind) in on_joints and not self.without_actuators
         ]
         self.driven = set(driven) if model.nu else set(range(model.njnt))
 
@@ -104,7 +124,7 @@ class _Reader:
             tuple(self.links),
             (),
             closures,
-            gravity=(0.0, 0.0, 0.0) if self.disabled("GRAVITY") else vector_of(model.opt.gravity),
+            gravity=vector_of(model.opt.gravity),
             source=self.source,
             notes=tuple(self.notes),
         )
@@ -113,11 +133,6 @@ class _Reader:
             for placed in self.joints
         ]
         return describe(description, self.poses, joints)
-
-    def disabled(self, *kinds: str) -> bool:
-        """Whether a flag of the file takes one of these kinds of forces away."""
-        bits = (getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{kind}", 0) for kind in kinds)
-        return any(int(self.model.opt.disableflags) & int(bit) for bit in bits)
 
     def body(self, body: int) -> None:
         """A body with its joints: of several, all but the last one move massless links."""
@@ -145,30 +160,20 @@ class _Reader:
         model = self.model
         kind = _KINDS[model.jnt_type[joint]]
         pose = Pose(vector_of(self.data.xanchor[joint]), body.rotation)
-        dof = model.jnt_dofadr[joint]
-        lost = {
-            "damping": 0.0 if self.disabled("DAMPER", "PASSIVE") else float(model.dof_damping[dof]),
-            "friction": 0.0 if self.disabled("FRICTIONLOSS", "CONSTRAINT") else float(model.dof_frictionloss[dof]),
-        }
-        stiffness = 0.0 if self.disabled("SPRING", "PASSIVE") else float(model.jnt_stiffness[joint])
+        damping, friction = self.friction(joint, name)
         if kind in ("floating", "spherical"):
             free = kind == "floating"
-            if free:
-                self.notes.append(f"joint '{name}': its coordinates are counted from where the file has '{child}'")
-            for what, value in (("stiffness", stiffness), ("armature", model.dof_armature[dof])):
-                if value:
-                    self.notes.append(f"joint '{name}': its {what} is left out, as it is {kind}")
-            driven = joint in self.driven and not (free and not model.nu)
-            own = Joint(name, kind, parent, child, actuated=driven, **lost)
+            self.leave_out_of(joint, name, child)
+            actuated = joint in self.driven and not (free and not model.nu)
+            own = Joint(name, kind, parent, child, damping=damping, friction=friction, actuated=actuated)
             return PlacedJoint(own, body if free else pose)
-        reference = float(model.qpos0[model.jnt_qposadr[joint]])
+        dof, reference = model.jnt_dofadr[joint], float(model.qpos0[model.jnt_qposadr[joint]])
         lower, upper = (float(limit) for limit in model.jnt_range[joint])
         limited = bool(model.jnt_limited[joint])
         if reference:
             self.notes.append(f"joint '{name}': its coordinate is counted from its reference position, {reference:g}")
-        for what, poly in (("damping", model.dof_dampingpoly[dof]), ("stiffness", model.jnt_stiffnesspoly[joint])):
-            if np.any(poly):
-                self.notes.append(f"joint '{name}': the higher terms of its {what} are left out")
+        if np.any(model.jnt_stiffnesspoly[joint]):
+            self.notes.append(f"joint '{name}': the higher terms of its stiffness are left out")
         effort = float(max(abs(model.jnt_actfrcrange[joint]))) if model.jnt_actfrclimited[joint] else float("inf")
         own = Joint(
             name,
@@ -179,23 +184,45 @@ class _Reader:
             lower=lower - reference if limited else -float("inf"),
             upper=upper - reference if limited else float("inf"),
             max_effort=effort,
-            stiffness=stiffness,
+            damping=damping,
+            friction=friction,
+            stiffness=float(model.jnt_stiffness[joint]),
             spring_reference=float(model.qpos_spring[model.jnt_qposadr[joint]]) - reference,
             rotor_inertia=float(model.dof_armature[dof]),
             actuated=joint in self.driven,
-            **lost,
         )
         return PlacedJoint(own, pose)
+
+    def friction(self, joint: int, name: str) -> tuple[float, float]:
+        """(damping, dry friction) of a joint, those of each of its velocities."""
+        model = self.model
+        dof = model.jnt_dofadr[joint]
+        if np.any(model.dof_dampingpoly[dof]):
+            self.notes.append(f"joint '{name}': the higher terms of its damping are left out")
+        return float(model.dof_damping[dof]), float(model.dof_frictionloss[dof])
+
+    def leave_out_of(self, joint: int, name: str, child: str) -> None:
+        """Notes what of a free or ball joint has no place in a description."""
+        model = self.model
+        dof = model.jnt_dofadr[joint]
+        if _KINDS[model.jnt_type[joint]] == "floating":
+            self.notes.append(f"joint '{name}': its coordinates are counted from where the file has '{child}'")
+            if model.dof_frictionloss[dof]:
+                self.notes.append(f"joint '{name}': its friction acts along the axes of '{child}', not of the ground")
+        parts = {
+            "armature": model.dof_armature[dof],
+            "stiffness": np.any(model.jnt_stiffness[joint]) or np.any(model.jnt_stiffnesspoly[joint]),
+            "limit": model.jnt_limited[joint],
+        }
+        self.notes += [f"joint '{name}': its {what} is left out" for what, there in parts.items() if there]
 
     def equalities(self) -> tuple[dict[str, Mimic], tuple[Closure, ...]]:
         """Joints that follow others, by name, and closures as seen from the bodies of the file."""
         model, kinds = self.model, self.mujoco.mjtEq
         mimics: dict[str, Mimic] = {}
+        followers: dict[str, str] = {}
         closures: list[Closure] = []
-        disabled = self.disabled("EQUALITY", "CONSTRAINT") and model.neq
-        if disabled:
-            self.notes.append("equalities are disabled and left out")
-        for k in () if disabled else range(model.neq):
+        for k in range(model.neq):
             name, kind = model.equality(k).name or f"equality{k}", kinds(int(model.eq_type[k]))
             first, second, data = int(model.eq_obj1id[k]), int(model.eq_obj2id[k]), model.eq_data[k]
             if not model.eq_active0[k]:
@@ -209,10 +236,12 @@ class _Reader:
                 if joints[0] in mimics:
                     raise DescriptionError(
                         [
-                            f"{self.source}: equality '{name}': expected one joint that joint '{joints[0]}' follows; "
-                            f"found '{mimics[joints[0]].joint}' and '{joints[1]}'"
+                            f"{self.source}: equality '{name}': expected one equality with joint1='{joints[0]}'; found "
+                            f"a second one, beside '{followers[joints[0]]}'. Write one of them the other way round, "
+                            f"with joint2='{joints[0]}'"
                         ]
                     )
+                followers[joints[0]] = name
                 mimics[joints[0]] = Mimic(joints[1], float(data[1]), float(data[0]))
             else:
                 raise DescriptionError(
@@ -235,13 +264,16 @@ class _Reader:
             bodies = list(ids)
             poses = [Pose(vector_of(data[:3])), Pose(vector_of(data[3:6]))]
         links = [self.names[body] for body in bodies]
-        return Closure(name, "fixed" if welded else "connect", links[0], poses[0], links[1], poses[1])
+        turns = not welded or data[10] == 0  # the scale of torques
+        return Closure(name, "connect" if turns else "fixed", links[0], poses[0], links[1], poses[1])
 
     def leave_out(self) -> None:
         """Notes what of the file has no place in a description."""
         model = self.model
         if model.nu:
             self.notes.append("commands are torques and forces on joints; the laws and gears of actuators are left out")
+        if model.nu and self.without_actuators:
+            self.notes.append("actuators are disabled by a flag, and no joint has a motor")
         parts = [("tendon", model.ntendon), ("flexible body", model.nflex)]
         self.notes += [f"{what}s are left out; there are {number}" for what, number in parts if number]
         if np.any(model.body_gravcomp):

@@ -4,7 +4,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fgmbs import tree
 from fgmbs.errors import DescriptionError
 from fgmbs.io.robots.closures import with_closures
 from fgmbs.io.robots.mjcf import read_mjcf
@@ -128,67 +127,6 @@ def test_a_joint_that_follows_another(tmp_path):
       <equality><joint joint1="y" joint2="x" polycoef="0.1 -2 0 0 0"/></equality></mujoco>""")
     mimic = read_mjcf(file).joints[1].mimic
     assert (mimic.joint, mimic.multiplier, mimic.offset) == ("x", -2.0, 0.1)
-
-
-BODY = "<inertial pos='0 0 0' mass='1' diaginertia='.1 .2 .25'/>"
-SLIDES = f"""<mujoco>%s<worldbody><body name="a">{BODY}<joint name="ja" type="slide" axis="1 0 0"/></body>
-  <body name="b" pos="1 0 0">{BODY}<joint name="jb" type="slide" axis="1 0 0"/></body></worldbody>
-  <equality>%s</equality></mujoco>"""
-
-
-def read(tmp_path, text):
-    """(fgmbs' robot, MuJoCo's model)."""
-    file = tmp_path / "robot.xml"
-    file.write_text(text)
-    return robot(read_mjcf(file)), mujoco.MjModel.from_xml_path(str(file))
-
-
-@pytest.mark.parametrize("pose", ["", "relpose='.5 .1 0 1 0 0 0'", "relpose='.5 0 .2 .8 .6 0 0'"])
-def test_a_weld_holds_what_mujoco_holds(tmp_path, pose):
-    """With an anchor away from the origin of the second body."""
-    made, model = read(tmp_path, SLIDES % ("", f"<weld body1='a' body2='b' anchor='.3 0.2 0' {pose}/>"))
-    data = mujoco.MjData(model)
-    mujoco.mj_forward(model, data)
-    ours = np.asarray(made.constraints(made.reference, 0.0))
-    np.testing.assert_allclose(np.linalg.norm(ours[:3]), np.linalg.norm(data.efc_pos[:3]), atol=1e-12)
-    assert np.any(ours[3:] != 0) == np.any(np.abs(data.efc_pos[3:6]) > 1e-12)
-
-
-@pytest.mark.parametrize("kind", ["ball", "free"])
-def test_a_joint_of_several_coordinates_keeps_its_damping(tmp_path, kind):
-    """What it cannot have is noted."""
-    joint = f"<joint name='s' type='{kind}' damping='2' armature='.5' %s/>"
-    stiffness = "stiffness='3'" if kind == "ball" else ""
-    text = f"<mujoco><worldbody><body name='a'>{BODY}{joint % stiffness}</body></worldbody></mujoco>"
-    made, _ = read(tmp_path, text)
-    notes = " ".join(made.description.notes)
-    assert "armature is left out" in notes and ("stiffness is left out" in notes) == (kind == "ball")
-    made, model = read(tmp_path, text.replace(" armature='.5'", "").replace(stiffness, ""))
-    data, dq = mujoco.MjData(model), np.arange(1.0, model.nv + 1)
-    data.qvel = np.r_[dq[3:], dq[:3]] if kind == "free" else dq
-    mujoco.mj_inverse(model, data)
-    theirs = np.r_[data.qfrc_inverse[3:], data.qfrc_inverse[:3]] if kind == "free" else data.qfrc_inverse
-    ddq = np.r_[np.zeros(3), -np.cross(dq[:3], dq[3:])] if kind == "free" else np.zeros(3)
-    np.testing.assert_allclose(tree.inverse_dynamics(made, made.reference, dq, ddq), theirs, atol=1e-12)
-
-
-@pytest.mark.parametrize("flag", ["spring", "damper", "frictionloss", "equality", "constraint"])
-def test_what_a_flag_disables_does_not_act(tmp_path, flag):
-    text = SLIDES.replace('name="jb"', 'name="jb" stiffness="3" springref="0.4" damping="1" frictionloss=".2"')
-    flags = f"<option><flag {flag}='disable'/></option>"
-    made, model = read(tmp_path, text % (flags, "<joint joint1='ja' joint2='jb' polycoef='0 2 0 0 0'/>"))
-    one = made.description.joints[1]
-    off = lambda *names: flag in names
-    assert one.stiffness == (0.0 if off("spring") else 3.0) and one.damping == (0.0 if off("damper") else 1.0)
-    assert one.friction == (0.0 if off("frictionloss", "constraint") else 0.2)
-    assert (made.description.joints[0].mimic is None) == off("equality", "constraint")
-
-
-def test_a_joint_that_follows_two_is_refused(tmp_path):
-    follow = "<joint joint1='ja' joint2='%s' polycoef='0 2 0 0 0'/>"
-    both = (follow % "jb") + (follow % "jb").replace("0 2", "0 3")
-    with pytest.raises(DescriptionError, match="expected one joint that joint 'ja' follows; found 'jb' and 'jb'"):
-        read(tmp_path, SLIDES % ("", both))
 
 
 def test_missing_meshes_are_no_error(tmp_path):
