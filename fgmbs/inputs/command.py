@@ -23,7 +23,10 @@ from fgmbs.unknowns import Unknown, is_unknown, known
 
 
 class Command(AbstractInput):
-    """A force that was recorded: gain · y(t), with lag · ẏ + y = signal(t − delay), cut off at its limits."""
+    """A force that was recorded: gain · y(t), with lag · ẏ + y = signal(t − delay).
+
+    The samples of the signal are cut off at its limits, and joined as `hold` says.
+    """
 
     on: str = eqx.field(static=True)
     """Actuator, or velocity that the force acts along."""

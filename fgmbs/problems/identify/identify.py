@@ -112,10 +112,11 @@ def identify(
     problem = prepared.smoothing
     if method == "prediction":
         run_length(problem, horizon)  # refuses what is none
-        if sizes := [name for name in problem.sizes.names if name in free]:
+        of_sensors = {f"{sensor.name}.sigma" for sensor in problem.sensors}
+        if sizes := [name for name in problem.sizes.names if name in free or name in of_sensors]:
             raise ArgumentError(
-                f"free: expected numbers of the model, as free runs find no size of noise; found {listed(sizes)}; "
-                "method='smoother' finds them"
+                f"free: expected known sizes of noise, as free runs find none; found {listed(sizes)}; method='smoother' "
+                "finds them"
             )
     several = checked_recordings(recordings)
     notes = _notes(several)

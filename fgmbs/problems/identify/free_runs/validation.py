@@ -147,6 +147,7 @@ def free_run(
     of_type("fit_start", fit_start, bool, "True or False")
     of_type("recording", recording, Recording, "a recording, as fgmbs.read_recording reads one of a file")
     checked_mechanism(mechanism)
+    of_type("horizons", horizons, (list, tuple, np.ndarray), "times in seconds, in a list")
     horizons = tuple(finite_number(horizon, "horizons") for horizon in horizons)
     for horizon in horizons:
         if horizon <= 0:

@@ -67,8 +67,10 @@ def test_a_start_that_is_known_holds_a_free_run_as_it_holds_the_smoother(read):
 
 def test_sizes_of_noise_are_not_found_by_free_runs(read):
     sensors, recording, _ = read
-    with pytest.raises(ArgumentError, match=r"free: .*free runs find no size of noise; found 'enc\.sigma'"):
-        fgmbs.identify(rod(), recording, sensors, INPUTS, free={"rod.I0": True, "enc.sigma": True}, method="prediction")
+    unknown = (Encoder("enc", of="theta", sigma=Unknown(1e-2)),)
+    for own, free in ((sensors, {"rod.I0": True, "enc.sigma": True}), (unknown, {"rod.I0": True})):
+        with pytest.raises(ArgumentError, match=r"free: .*free runs find none; found 'enc\.sigma'"):
+            fgmbs.identify(rod(), recording, own, INPUTS, free=free, method="prediction")
 
 
 @pytest.mark.parametrize("method", ["smoother", "prediction"])
