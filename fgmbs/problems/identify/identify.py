@@ -115,8 +115,8 @@ def identify(
         of_sensors = {f"{sensor.name}.sigma" for sensor in problem.sensors}
         if sizes := [name for name in problem.sizes.names if name in free or name in of_sensors]:
             raise ArgumentError(
-                f"free: expected known sizes of noise, as free runs find none; found {listed(sizes)}; method='smoother' "
-                "finds them"
+                f"free: expected known sizes of noise, as free runs find none; found {listed(sizes)}; "
+                "method='smoother' finds them"
             )
     several = checked_recordings(recordings)
     notes = _notes(several)
