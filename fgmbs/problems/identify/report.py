@@ -19,6 +19,8 @@ _CORRELATED = 0.9
 """Correlation of two parameters from which on it is reported."""
 _FAR = 3.0
 """Distance from its first value, in standard deviations of its prior, beyond which a parameter is warned of."""
+_REJECTED = 0.5
+"""Share of a sensor's samples that its loss rejects, beyond which it is warned of."""
 _AS_LIKELY = 1.92
 """Difference of the logarithms of likelihoods within which another maximum is warned of: half the quantile of χ² that a
 95 % interval of one parameter is bounded by."""
@@ -103,6 +105,12 @@ def identification_warnings(fit: "Identification") -> tuple[str, ...]:
     found = []
     if fit.status != Status.converged:
         found.append(f"the solve did not end well ({worst_text(fit.status)}): nothing below can be relied on")
+    found += [
+        f"{group.name}: its loss rejects {group.outliers:.0%} of the samples: what else is said here is of the others; "
+        "begin nearer to the answer, or with a loss that rejects none, as Huber's"
+        for group in fit.groups
+        if group.outliers > _REJECTED
+    ]
     found += [fit.unsettled] if fit.unsettled else []
     found += [
         f"{name}: at its bound, {fit.parameters[name]:.4g}; "

@@ -24,6 +24,8 @@ from fgmbs.sensors.base import AbstractSensor
 
 _NOTHING = 1e-12
 """Leverage of a reading that no motion answers to."""
+_OUTLIER = 0.5
+"""Weight below which a residual is an outlier."""
 _LAGS = 10
 """Lags over which residuals are checked to be white."""
 
@@ -206,7 +208,8 @@ def group_of(
 ) -> Group:
     """The group of residuals that these rows are: `width` at one time, so many of which share a loss."""
     r, weight, leverage = (np.asarray(part).reshape(-1, width) for part in rows[:3])
-    there = weight > 0
+    there, read = weight > 0, np.asarray(rows.scale) != 0
+    outliers = float(np.sum(np.asarray(rows.weight)[read] < _OUTLIER) / max(int(np.sum(read)), 1))
     r = weight * np.where(there, r, 0.0)  # an outlier counts as much as the loss lets it pull
     mean, variance = (1.0, 2.0) if loss is None else left_of_normal(loss, together or width)
     dof = float(np.sum(np.where(there, 1 - leverage, 0.0)))
@@ -216,7 +219,17 @@ def group_of(
     tail = special.chdtrc(dof / scale, chi2 / scale) if dof > 0 else np.nan
     correlation, whiteness = _whiteness([r[there[:, k], k] for k in range(width)])
     return Group(
-        name, kind, int(np.sum(there)), dof, chi2, size, found, float(2 * min(tail, 1 - tail)), correlation, whiteness
+        name=name,
+        kind=kind,
+        count=int(np.sum(there)),
+        dof=dof,
+        chi2=chi2,
+        size=size,
+        found=found,
+        p_value=float(2 * min(tail, 1 - tail)),
+        correlation=correlation,
+        whiteness=whiteness,
+        outliers=outliers,
     )
 
 

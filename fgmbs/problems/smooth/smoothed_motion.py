@@ -54,6 +54,8 @@ class Group:
     """Correlation of neighbouring residuals; nan for fewer than ten."""
     whiteness: float
     """p-value of Ljung and Box over ten lags: small if residuals are autocorrelated."""
+    outliers: float
+    """Share of the residuals that a robust loss leaves less than half of their weight."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

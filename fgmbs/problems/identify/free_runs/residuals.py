@@ -28,21 +28,21 @@ def groups_of(prediction: PredictionProblem, best: Prediction) -> tuple[Group, .
         if sensor.loss is not None:
             squares = np.sum(r.reshape(*r.shape[:-1], -1, sensor.group) ** 2, axis=-1)
             robust = np.repeat(np.asarray(sensor.loss.weight(jnp.asarray(squares))), sensor.group, axis=-1)
-        parts.append((sensor, r, np.where(weights != 0, robust, 0.0)))
-    read = sum(int(np.sum(weight > 0)) for *_, weight in parts) + int(np.sum(linked)) * joints.shape[-1]
+        parts.append((sensor, r, np.where(weights != 0, robust, 0.0), (weights != 0).astype(float)))
+    read = sum(int(np.sum(weight > 0)) for *_, weight, _ in parts) + int(np.sum(linked)) * joints.shape[-1]
     share = min(fitted(prediction) / max(read, 1), 1.0)
     groups = [
         group_of(
             sensor.name,
             "sensor",
-            FactorRows(r, weight, np.full_like(r, share), np.ones_like(r)),
+            FactorRows(r, weight, np.full_like(r, share), there),
             sensor.rows,
             float(np.max(np.asarray(sensor.noise_sigma()))),
             False,
             sensor.loss,
             sensor.group,
         )
-        for sensor, r, weight in parts
+        for sensor, r, weight, there in parts
     ]
     if linked.any():
         there = np.broadcast_to(linked[..., None], joints.shape).astype(float)

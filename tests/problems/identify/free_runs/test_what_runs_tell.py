@@ -9,7 +9,7 @@ import fgmbs
 from fgmbs import Unknown
 from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.inputs import Command, Disturbance
-from fgmbs.losses import Huber
+from fgmbs.losses import Huber, Tukey
 from fgmbs.problems.identify import identify, profile
 from fgmbs.sensors import Encoder
 from fgmbs.status import Status
@@ -117,3 +117,15 @@ def test_a_profile_is_of_the_values_at_which_a_solution_was_found(read, monkeypa
     best, std = fit.parameters["rod.I0"], fit.std["rod.I0"]
     told = fit.profile("rod.I0", [best - std, best + 2 * std])
     assert told.deviance[1] == np.inf and told.deviance[0] == 0 and 0 < told.deviance[2] < np.inf
+
+
+def test_a_loss_that_rejects_nearly_all_is_warned_of(read):
+    """Where noise is ten times what was said, Tukey's ignores most of it, and the rest tells little."""
+    _, recording, _ = read
+    for sigma in (1e-3, 1e-2):
+        sensors = (Encoder("enc", of="theta", sigma=sigma, loss=Tukey()),)
+        options = dict(free={"rod.I0": True}, method="prediction", start=START, throw=False)
+        fit = fgmbs.identify(rod(), recording, sensors, INPUTS, **options)
+        rejects = sigma == 1e-3
+        assert fit.groups[0].outliers > 0.5 if rejects else fit.groups[0].outliers < 0.1
+        assert any(text.startswith("enc: its loss rejects") for text in fit.warnings()) == rejects
