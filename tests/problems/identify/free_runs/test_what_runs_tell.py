@@ -73,7 +73,7 @@ def test_sizes_of_noise_are_not_found_by_free_runs(read):
             fgmbs.identify(rod(), recording, own, INPUTS, free=free, method="prediction")
 
 
-@pytest.mark.parametrize("method", ["smoother", "prediction"])
+@pytest.mark.parametrize("method", [pytest.param("smoother", marks=pytest.mark.slow), "prediction"])
 def test_ctrl_c_while_the_result_is_made_keeps_it(read, monkeypatch, method):
     sensors, recording, _ = read
     name = "identification" if method == "smoother" else "identification_of_free_runs"
@@ -93,6 +93,7 @@ def test_ctrl_c_while_the_result_is_made_keeps_it(read, monkeypatch, method):
     assert fit.parameters["rod.I0"] == pytest.approx(0.501, rel=0.05)
 
 
+@pytest.mark.slow
 def test_of_several_starts_the_likeliest_is_taken_where_priors_tell_them_apart(read):
     sensors, recording, _ = read
     free = {"rod.I0": Unknown(jnp.asarray(0.501), sigma=0.01, lower=0.35, upper=5.0), "enc.bias": True}
