@@ -1,5 +1,6 @@
 """Assembly of a mechanism: the position problem as users call it."""
 
+import math
 from collections.abc import Mapping
 
 import jax.numpy as jnp
@@ -7,15 +8,17 @@ import numpy as np
 
 from fgmbs.algebra.pseudo_inverse import rank_limit
 from fgmbs.arguments import finite_number
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import ArgumentError, AssemblyError
-from fgmbs.kinematics.base import AbstractKinematics
+from fgmbs.kinematics.base import AbstractKinematics, prepared
 from fgmbs.kinematics.names import Numbers, finite_vector, given_arrays, listed
 from fgmbs.kinematics.position import PositionInfo, solve_position
 from fgmbs.kinematics.search import aimed, distances, nearest_assembly, search, unit_rows
 from fgmbs.typing import Coordinates
 
 BRANCHES = ("nearest", "other")
+_UNIT = 1e-9
+"""How far the length of a quaternion may be from 1."""
 _DISTINCT = 1e-4
 """Two assemblies are distinct from this distance on, relative to the largest coordinate."""
 
@@ -79,6 +82,11 @@ def assemble(
 _solve = program(solve_position)
 
 
+@program(**ONCE)
+def _openings(mechanism, q, t):
+    return prepared(mechanism).openings(q, t)
+
+
 def _with(given: Mapping[str, float]) -> str:
     return " with " + ", ".join(f"{name} = {value:g}" for name, value in given.items()) if given else ""
 
@@ -91,8 +99,10 @@ def _why_not(mechanism, start, t, given, q, info) -> str:
             f"the constraints are not finite numbers at the start: {_bad_rows(mechanism, gaps)}; look for "
             "zero lengths and for parameters that are not finite"
         )
-    where = f"at t = {float(t):g} s" + _with(given)
+    where, rows = f"at t = {float(t):g} s" + _with(given), _open_rows(mechanism, q, t, info)
     if given:
+        if text := _no_quaternion(mechanism, given):
+            return f"the mechanism cannot be assembled {where}: {text}"
         mask, _ = given_arrays(mechanism, None, "given")
         free, info_free = _solve(mechanism, start, t, mask, start, start)
         if info_free.assembled:
@@ -103,11 +113,10 @@ def _why_not(mechanism, start, t, given, q, info) -> str:
                 )
             nearest = ", ".join(f"{name} = {free[mechanism.coordinate_names.index(name)]:.6g}" for name in given)
             return (
-                f"the mechanism cannot be assembled {where}: the nearest pose leaves {_open_rows(mechanism, info)}. "
+                f"the mechanism cannot be assembled {where}: the nearest pose leaves {rows}. "
                 f"Without given values it can, with {nearest}; sweep from there shows how far the coordinate reaches"
             )
     nv, m = mechanism.nv, mechanism.m
-    rows = _open_rows(mechanism, info)
     rank = _rank(mechanism, q, t, rtol=1e-6)  # q is no more than near the best pose
     if rank < m and m >= nv:
         return (
@@ -122,6 +131,23 @@ def _why_not(mechanism, start, t, given, q, info) -> str:
     )
 
 
+def _no_quaternion(mechanism, given: Mapping[str, float]) -> str:
+    """What is wrong with given numbers of a unit quaternion; nothing where they can be of one."""
+    units = dict(zip(mechanism.coordinate_names, mechanism.coordinate_units, strict=True))
+    of: dict[str, list[str]] = {}
+    for name, unit in units.items():
+        if unit == "1":
+            of.setdefault(name.rpartition(".")[0], []).append(name)
+    for names in of.values():
+        there = [given[name] for name in names if name in given]
+        length = math.hypot(*there)
+        if length > 1 + _UNIT or (len(there) == len(names) and length < 1 - _UNIT):
+            return (
+                f"{listed(names)} are a unit quaternion, whose length is 1; the length of those given is {length:.9g}"
+            )
+    return ""
+
+
 def _rank(mechanism, q, t, rtol: float | None = None) -> int:
     Phi_q = np.asarray(unit_rows(mechanism, q, t)[1])
     return int(np.linalg.matrix_rank(Phi_q, rtol=rank_limit(Phi_q.dtype) if rtol is None else rtol))
@@ -131,10 +157,10 @@ def _bad_rows(mechanism, gaps) -> str:
     return listed(name for name, gap in zip(mechanism.constraint_names, gaps, strict=True) if not np.isfinite(gap))
 
 
-def _open_rows(mechanism, info: PositionInfo, at_most: int = 6) -> str:
+def _open_rows(mechanism, q, t, info: PositionInfo, at_most: int = 6) -> str:
     """'rocker' open by 0.12 and 'crank' by 0.08 (m for lengths, rad for angles), the widest first."""
     names = (*mechanism.constraint_names, *(f"given {name}" for name in mechanism.coordinate_names))
-    gaps = np.concatenate([info.gaps, info.given_gaps])
+    gaps = np.concatenate([_openings(mechanism, q, t), info.given_gaps])
     order = [i for i in np.argsort(-gaps, kind="stable") if gaps[i] > 1e-3 * np.max(gaps)]
     text = ", ".join(f"{names[i]!r} by {gaps[i]:.3g}" for i in order[:at_most])
     more = f" and {len(order) - at_most} more" if len(order) > at_most else ""

@@ -14,6 +14,8 @@ from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 from fgmbs.unknowns import known
 
 _Mechanism = TypeVar("_Mechanism", bound="AbstractKinematics")
+_FLAT = 1e-3
+"""Slope of a row, relative to the steepest one, that does not tell how far the row is open."""
 
 
 class AbstractKinematics(eqx.Module):
@@ -117,6 +119,18 @@ class AbstractKinematics(eqx.Module):
     def constraint_jacobian(self, q: Coordinates, t: Scalar) -> Float[Array, "m nv"]:
         """Φ_q, with respect to velocities."""
         return jax.jacfwd(lambda v: self.constraints(self.retract(q, v), t))(jnp.zeros(self.nv, q.dtype))
+
+    def openings(self, q: Coordinates, t: Scalar) -> Constraints:
+        """How far each constraint is open, |Φ_i| / |∂Φ_i/∂q|: how far q would have to move to close it [m, rad].
+
+        A row that does not change to first order is compared with the one that changes most. A family whose rows are
+        lengths and angles themselves says those.
+        """
+        sizes = self.constraint_sizes
+        slopes = jnp.linalg.norm(self.constraint_jacobian(q, t), axis=1) / sizes
+        steepest = jnp.max(slopes, initial=0.0)
+        slopes = jnp.where(slopes < _FLAT * steepest, steepest, slopes) * sizes
+        return jnp.abs(self.constraints(q, t)) / jnp.where(slopes > 0, slopes, 1.0)
 
     def constraint_rate(self, q: Coordinates, dq: Velocities, t: Scalar) -> Constraints:
         """dΦ/dt = Φ_q dq + Φ_t. [Blanco21] eq. (2)"""

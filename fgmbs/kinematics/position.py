@@ -31,7 +31,7 @@ class PositionInfo(eqx.Module):
     gaps: Constraints
     """What is left of each constraint, |Φ_i| / |∂Φ_i/∂q|: how far q would have to move to close it [m, rad]."""
     given_gaps: Coordinates
-    """What is left of each given coordinate; 0 for the others [m, rad]."""
+    """What is left of each given coordinate, |q_i − value_i|; 0 for the others [m, rad]."""
     iterations: Int[Array, ""]
     status: Status
     """`converged`, `not_assembled`, `non_finite`; `iteration_limit` is assembled, but perhaps not nearest."""
@@ -205,8 +205,8 @@ def nearest_closed(problem: PositionProblem, q):
     status = Status.where(end.closed, status, Status.not_assembled)
     status = Status.where(finite, status, Status.non_finite)
     m = n_rows - q.shape[0]
-    gaps = jnp.abs(end.gaps)
-    return end.q, lambda_, PositionInfo(gaps[:m], gaps[m:], end.iterations, status)
+    left = jnp.abs(problem.rows(end.q)[m:])
+    return end.q, lambda_, PositionInfo(jnp.abs(end.gaps[:m]), left, end.iterations, status)
 
 
 def _null_space_inverse(factors: RankFactors, hessian, *, convex: bool):

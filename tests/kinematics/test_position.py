@@ -150,3 +150,11 @@ def test_derivative_with_respect_to_time_of_a_driven_mechanism():
     theta, dtheta = 0.3 + 0.5 * t + 0.2 * t**2, 0.5 + 0.4 * t
     dq = jax.jit(jax.jacfwd(lambda t: solve_position(mechanism, mechanism.reference, t)[0]))(jnp.asarray(t))
     np.testing.assert_allclose(dq, dtheta * np.array([-2 * np.sin(theta), 2 * np.cos(theta), 1]), atol=1e-12)
+
+
+def test_a_row_that_does_not_change_is_open_by_no_more_than_the_mechanism_is_large():
+    """The end of the crank on its support: there no motion changes the length of the crank to first order."""
+    mechanism = linkages.fourbar()
+    q = mechanism.reference.at[:2].set(0.0)
+    slopes = jnp.linalg.norm(mechanism.constraint_jacobian(q, 0.0), axis=1)
+    assert jnp.min(slopes) < 1e-9 and jnp.max(mechanism.openings(q, 0.0)) < 3

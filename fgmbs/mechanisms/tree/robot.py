@@ -277,6 +277,9 @@ class Robot(AbstractMechanism):
             return jnp.zeros((0, self.nv), q.dtype)
         return compiled.closure_jacobian(*self.of, q)
 
+    def openings(self, q: Coordinates, t: Scalar) -> Constraints:
+        return closures.openings(*self.of, q)
+
     def constraint_rate(self, q: Coordinates, dq: Velocities, t: Scalar) -> Constraints:
         return self.constraint_jacobian(q, t) @ dq
 

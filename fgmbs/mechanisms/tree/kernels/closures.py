@@ -31,6 +31,9 @@ ROWS = {
 }
 """Names of the rows of each kind: the first are lengths, those that turn or tilt are angles near zero."""
 
+_HALF_TURN = 1e-6
+"""Sine of an angle that is half a turn, as far as its axis can be told."""
+
 
 def names(topology: TreeTopology) -> Iterator[tuple[str, bool]]:
     """(name, whether it is a length) of every row."""
@@ -66,6 +69,23 @@ class _Ends(NamedTuple):
         tilt = jnp.stack([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]) / 2
         return jnp.concatenate([lengths, tilt])
 
+    def openings(self) -> Float[Array, " rows"]:
+        """What the rows say, with angles in place of their sines, which are zero for half a turn, too."""
+        found = jnp.abs(self.rows(self.R[0].T @ (self.p[1] - self.p[0]), self.turn))
+        if self.kind == "spherical":
+            return found
+        if self.kind == "revolute":
+            lengths, sines = found[:3], found[3:]
+            cosine, opposite = self.axis @ self.turn @ self.axis, jnp.array([1.0, 0.0], found.dtype)
+        else:
+            lengths, sines = found[:-3], found[-3:]
+            cosine = (jnp.trace(self.turn) - 1) / 2
+            opposite = jnp.sqrt(jnp.maximum(jnp.diag(self.turn) - cosine, 0.0) / 2)
+        sine = jnp.linalg.norm(sines)
+        half = (sine < _HALF_TURN) & (cosine < 0)
+        along = jnp.where(half, opposite, sines / jnp.where(sine > 0, sine, 1.0))
+        return jnp.concatenate([lengths, jnp.arctan2(sine, cosine) * along])
+
 
 def _ends(topology: TreeTopology, numbers: TreeNumbers, at: Placed) -> Iterator[_Ends]:
     for k, (kind, bodies) in enumerate(zip(topology.closure_kinds, topology.closure_bodies, strict=True)):
@@ -88,6 +108,12 @@ def rows(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates) -> Constr
     at = placed(topology, numbers, q, are_relative(topology))
     found = [end.rows(end.R[0].T @ (end.p[1] - end.p[0]), end.turn) for end in _ends(topology, numbers, at)]
     return jnp.concatenate([jnp.zeros(0, at.p.dtype), *found])
+
+
+def openings(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates) -> Constraints:
+    """How far each row is open [m, rad]."""
+    at = placed(topology, numbers, q, are_relative(topology))
+    return jnp.concatenate([jnp.zeros(0, at.p.dtype), *(end.openings() for end in _ends(topology, numbers, at))])
 
 
 def jacobian(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates) -> Float[Array, "m nv"]:
