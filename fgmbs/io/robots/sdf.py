@@ -101,6 +101,9 @@ class _Reader:
         self.faults.refuse()
         tied = any(joint.parent == GROUND for joint in (placed.joint for placed in joints))
         static = (model.first("static") or Element("", {}, 0)).text.strip() in ("true", "1")
+        if static and floating:
+            self.faults.add(model, "expected no <static>true</static> of a robot that floats; found it")
+            self.faults.refuse()
         if tied:
             self.links.insert(0, Link(GROUND))
             if floating:
@@ -184,6 +187,10 @@ class _Reader:
         own = Joint(name, kind, *ends)
         axis = element.first("axis")
         if kind in ("fixed", "spherical"):
+            lost = [tag for tag in ("dynamics", "limit") if axis is not None and axis.first(tag) is not None]
+            if kind == "spherical" and lost:
+                told = " and ".join(f"<{tag}>" for tag in lost)
+                self.notes.append(f"joint '{name}': a ball joint has no axis, and the {told} there is left out")
             return PlacedJoint(own, pose)
         if axis is None:
             faults.add(element, "expected an <axis>; found none")

@@ -82,11 +82,18 @@ def describe(
         for joint in tree
     ]
     links = [_moved_link(link, shifts.get(link.name)) for link in description.links]
-    if not description.floating:
-        held = [link.name for link in links if link.name not in {joint.child for joint in tree}]
-        if len(held) == 1 and held[0] != GROUND and frames[held[0]] != Pose():
+    roots = [link.name for link in links if link.name not in {joint.child for joint in tree}]
+    if len(roots) == 1 and roots[0] != GROUND and frames[roots[0]] != Pose():
+        root, at_start = roots[0], frames[roots[0]]
+        if description.floating:
+            x, y, z = at_start.xyz
+            notes.append(
+                f"link '{root}': its pose in the file, at ({x:g}, {y:g}, {z:g}) m, is left out, because it floats; "
+                "give its coordinates where the motion starts"
+            )
+        else:
             links.insert(0, Link(GROUND))
-            placed.insert(0, Joint(f"{GROUND}_{held[0]}", "fixed", GROUND, held[0], frames[held[0]]))
+            placed.insert(0, Joint(f"{GROUND}_{root}", "fixed", GROUND, root, at_start))
     kept = [Frame(f"{link}_frame", link, shift) for link, shift in shifts.items()]
     for frame in description.frames:
         shift = shifts.get(frame.link)

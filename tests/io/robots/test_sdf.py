@@ -209,6 +209,34 @@ def test_what_a_model_cannot_say(more, text):
     assert text in str(error.value)
 
 
+def test_what_a_ball_has_no_axis_for_is_said():
+    axis = "<axis><xyz>0 0 1</xyz><limit><upper>1</upper></limit><dynamics><damping>3</damping></dynamics></axis>"
+    told = "joint 'j': a ball joint has no axis, and the <dynamics> and <limit> there is left out"
+    assert told in two_links(joint_text(kind="ball", axis=axis)).notes
+    assert not any("ball" in note for note in two_links(joint_text(kind="ball")).notes)
+
+
+def test_a_root_that_floats_leaves_its_pose_and_says_so():
+    text = TWO_LINKS.format(more=joint_text())
+    placed = text.replace('<link name="base">', '<link name="base"><pose>1 2 3 0 0 0.5</pose>')
+    told = "link 'base': its pose in the file, at (1, 2, 3) m, is left out, because it floats"
+    free = parse_sdf(placed, "robot.sdf", floating=True)
+    assert any(note.startswith(told) for note in free.notes)
+    assert [joint.name for joint in free.joints] == ["j"]
+    assert free.joints[0].pose.xyz == pytest.approx((1, 0, 0), abs=1e-15)
+    for other, floating in ((placed, False), (text, True)):
+        assert not any("floats" in note for note in parse_sdf(other, "robot.sdf", floating=floating).notes)
+
+
+def test_what_is_static_does_not_float():
+    text = TWO_LINKS.format(more=joint_text() + "<static>true</static>")
+    assert not parse_sdf(text, "robot.sdf").floating
+    with pytest.raises(
+        DescriptionError, match="<model name='m'>: expected no <static>true</static> of a robot that fl"
+    ):
+        parse_sdf(text, "robot.sdf", floating=True)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
