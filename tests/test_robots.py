@@ -96,6 +96,37 @@ def test_what_is_no_part(make, text):
     assert text in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (
+            lambda: pendulum(robots.frame("bob", "bob", xyz=(5, 0, 0))),
+            "frame 'bob': expected a name of its own; found that of a link or of the ground",
+        ),
+        (
+            lambda: pendulum(robots.frame("world", "bob", xyz=(5, 0, 0)), floating=True),
+            "frame 'world': expected a name of its own; found that of a link or of the ground",
+        ),
+        (lambda: pendulum(lower=float("nan")), "joint 'pin'.lower: expected a number; found nan"),
+        (lambda: pendulum(max_effort=float("nan")), "joint 'pin'.max_effort: expected a number; found nan"),
+        (
+            lambda: pendulum(lower=np.inf),
+            "joint 'pin'.limit: expected numbers between the limits; found from inf to inf",
+        ),
+    ],
+)
+def test_what_is_no_robot(make, text):
+    with pytest.raises(DescriptionError) as error:
+        make()
+    assert text in str(error.value)
+
+
+def pendulum(*parts, floating=False, **details):
+    body = dict(mass=1.0, center=(0, 0, -0.5), inertia=(0.1, 0.1, 0.1))
+    pin = robots.revolute("pin", "rod", "bob", (0, 1, 0), **details)
+    return robots.robot(robots.link("rod", **body), robots.link("bob", **body), pin, *parts, floating=floating)
+
+
 def test_a_joint_on_a_link_that_is_not_there():
     with pytest.raises(DescriptionError, match="lag"):
         robots.robot(robots.link("leg"), robots.revolute("j", "world", "lag", (0, 0, 1)))

@@ -71,8 +71,9 @@ def _names(description: RobotDescription) -> Iterator[str]:
         for name, count in Counter(names).items():
             if count > 1:
                 yield f"{kind} '{name}': expected a name of its own; found {count} of this name"
-    for name in set(sections["frame"]) & set(sections["link"]):
-        yield f"frame '{name}': expected a name of its own; found that of a link"
+    for name in sections["frame"]:
+        if name in (*sections["link"], GROUND):
+            yield f"frame '{name}': expected a name of its own; found that of a link or of the ground"
     if not description.links:
         yield "robot: expected at least one link; found none"
 
@@ -91,6 +92,8 @@ def _joints(description: RobotDescription) -> Iterator[str]:
             yield f"{where}.separate: expected of fixed joints only; found one that is {joint.kind}"
         if joint.lower > joint.upper:
             yield f"{where}.limit: expected lower ≤ upper; found lower {joint.lower:g} and upper {joint.upper:g}"
+        elif joint.lower == math.inf or joint.upper == -math.inf:
+            yield f"{where}.limit: expected numbers between the limits; found from {joint.lower:g} to {joint.upper:g}"
         length = math.sqrt(sum(x * x for x in joint.axis))
         if joint.kind in SCALAR and not 1e-9 < length < math.inf:
             yield f"{where}.axis: expected a direction; found {joint.axis}"
@@ -101,7 +104,8 @@ def _joints(description: RobotDescription) -> Iterator[str]:
                 yield f"{where}.{key}: expected zero or a positive number; found {getattr(joint, key):g}"
 
 
-_MAY_BE_INFINITE = ("lower", "upper", "max_velocity", "max_effort")
+MAY_BE_INFINITE = ("lower", "upper", "max_velocity", "max_effort")
+"""Numbers of a joint."""
 _TOLD_ELSEWHERE = ("axis", "damping", "friction", "stiffness", "rotor_inertia")
 """By `_joints` and below."""
 _SKEWED = 1e-6
@@ -119,10 +123,9 @@ def _numbers(description: RobotDescription) -> Iterator[str]:
         for key, value in vars(owner).items():
             if isinstance(value, Pose):
                 yield from _pose(f"{where}.{key}", value)
-            elif key in _MAY_BE_INFINITE:
-                if math.isnan(value):
-                    yield f"{where}.{key}: expected a number; found {value}"
-            elif _is_numbers(value) and key not in _TOLD_ELSEWHERE:
+            elif key in MAY_BE_INFINITE and math.isnan(value):
+                yield f"{where}.{key}: expected a number; found nan"
+            elif _is_numbers(value) and key not in (*MAY_BE_INFINITE, *_TOLD_ELSEWHERE):
                 yield from _finite(f"{where}.{key}", value)
     for closure in description.closures:
         if not 0 < float(np.linalg.norm(closure.axis)) < math.inf:

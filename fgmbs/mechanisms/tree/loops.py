@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from fgmbs.errors import DescriptionError
+from fgmbs.mechanisms.tree.checks import SCALAR
 from fgmbs.mechanisms.tree.description import Closure, Joint, Pose, RobotDescription
 from fgmbs.mechanisms.tree.poses import compose, inverse
 
@@ -55,13 +56,18 @@ def closure(joint: Joint, pose_a: Pose, pose_b: Pose) -> tuple[Closure, list[str
     still = Joint(joint.name, joint.kind, joint.parent, joint.child)
     lost = [
         f"its {field.replace('_', ' ')} of {getattr(joint, field):g}"
-        for field in ("damping", "friction", "stiffness", "rotor_inertia")
+        for field in ("damping", "friction", "stiffness", "rotor_inertia", "max_velocity", "max_effort")
         if getattr(joint, field) != getattr(still, field)
     ]
     if (joint.lower, joint.upper) != (still.lower, still.upper):
         lost.append("its limits")
+    if joint.mimic is not None:
+        lost.append(f"that it follows '{joint.mimic.joint}'")
     text = f"joint '{joint.name}' closes a loop and has no coordinate"
-    notes = [text + (f"; {', '.join(lost)} {'is' if len(lost) == 1 else 'are'} left out" if lost else "")]
+    if joint.actuated and joint.kind in SCALAR:
+        text += " and no motor"
+    one = len(lost) == 1 and lost != ["its limits"]
+    notes = [text + (f"; {', '.join(lost)} {'is' if one else 'are'} left out" if lost else "")]
     return Closure(joint.name, kind, joint.parent, pose_a, joint.child, pose_b, joint.axis), notes
 
 

@@ -46,6 +46,8 @@ def describe(
     tree, closing = split([placed.joint for placed in joints])
     at = {placed.joint.name: placed.pose for placed in joints}
     frames = dict(poses)
+    taken = {one.name for one in (*description.links, *description.frames)}
+    kept: dict[str, str] = {}
     shifts: dict[str, Pose] = {}
     notes: list[str] = []
     for joint in tree:
@@ -53,10 +55,11 @@ def describe(
         if shift is not None:
             frames[joint.child] = compose(poses[joint.child], Pose(shift))
             shifts[joint.child] = inverse(Pose(shift))
+            kept[joint.child] = _free_name(f"{joint.child}_frame", taken)
             x, y, z = shift
             notes.append(
                 f"link '{joint.child}': its frame was moved by ({x:g}, {y:g}, {z:g}) m to joint '{joint.name}'; "
-                f"the file's is the frame '{joint.child}_frame'"
+                f"the file's is the frame '{kept[joint.child]}'"
             )
     closures = [
         dataclasses.replace(
@@ -93,17 +96,17 @@ def describe(
             )
         else:
             links.insert(0, Link(GROUND))
-            placed.insert(0, Joint(f"{GROUND}_{root}", "fixed", GROUND, root, at_start))
-    kept = [Frame(f"{link}_frame", link, shift) for link, shift in shifts.items()]
+            placed.insert(0, Joint(f"{GROUND}_{held[0]}", "fixed", GROUND, held[0], frames[held[0]]))
+    named = [Frame(kept[link], link, shift) for link, shift in shifts.items()]
     for frame in description.frames:
         shift = shifts.get(frame.link)
-        kept.append(frame if shift is None else dataclasses.replace(frame, pose=compose(shift, frame.pose)))
+        named.append(frame if shift is None else dataclasses.replace(frame, pose=compose(shift, frame.pose)))
     return dataclasses.replace(
         description,
         links=tuple(links),
         joints=tuple(placed),
         closures=tuple(closures),
-        frames=tuple(kept),
+        frames=tuple(named),
         notes=(*description.notes, *notes),
     )
 
@@ -119,6 +122,13 @@ def unit_axis(axis: Vector, where: str) -> tuple[Vector, list[str]]:
         raise DescriptionError([f"{where}: expected a direction as axis; found {axis}"])
     note = [] if abs(length - 1) < 1e-6 else [f"{where}: its axis of length {length:g} was normalized"]
     return vector_of(np.asarray(axis) / length), note
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """The name, or with underscores behind it one that no other has."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _shift(joint: Joint, link: Pose, at: Pose) -> Vector | None:

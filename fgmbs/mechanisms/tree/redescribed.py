@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from fgmbs.mechanisms.tree.checks import SCALAR
+from fgmbs.mechanisms.tree.checks import MAY_BE_INFINITE, SCALAR
 from fgmbs.mechanisms.tree.description import Closure, Frame, Joint, Link, Matrix, Mimic, Pose, RobotDescription, Shape
 from fgmbs.mechanisms.tree.kernels.numbers import TreeParameters
 from fgmbs.mechanisms.tree.poses import compose, matrix_of, pose_of, vector_of
@@ -71,7 +71,7 @@ def _joint(
 ) -> Joint:
     name, kind, lead = topology.joints[k], topology.kinds[k], topology.leaders[k]
     drawn = next((joint for joint in before.joints if joint.name == name), None)
-    limits = {} if drawn is None else {key: getattr(drawn, key) for key in _LIMITS}
+    limits = {} if drawn is None else {key: getattr(drawn, key) for key in MAY_BE_INFINITE}
     follows = Mimic(topology.joints[lead], float(of.multipliers[k]), float(of.offsets[k]))
     numbers = {key: float(getattr(of, array)[k]) for key, array in _NUMBERS.items() if kind in SCALAR or key in _OF_ALL}
     if kind in SCALAR:
@@ -91,7 +91,6 @@ def _joint(
     )
 
 
-_LIMITS = ("lower", "upper", "max_velocity", "max_effort")
 _NUMBERS = {
     "pitch": "pitches",
     "damping": "damping",

@@ -7,7 +7,7 @@ import pytest
 from fgmbs.errors import DescriptionError
 from fgmbs.io.robots.sdf import parse_sdf, read_sdf
 from fgmbs.io.robots.urdf import read_urdf
-from fgmbs.mechanisms.tree.description import Joint, Link, RobotDescription
+from fgmbs.mechanisms.tree.description import Joint, Link, Mimic, RobotDescription
 from fgmbs.mechanisms.tree.loops import close_loops
 from fgmbs.mechanisms.tree.poses import compose
 from fgmbs.mechanisms.tree.robot import robot
@@ -138,18 +138,27 @@ def test_both_pitches_of_version_1_10_mean_the_same(pitch):
     assert parse_sdf(text, "robot.sdf").joints[0].pitch == pytest.approx(0.5 / (2 * np.pi), rel=1e-14)
 
 
-def test_a_link_away_from_its_joint_moves_as_one_on_it():
-    """A rod of 2 kg that turns about a point 0.5 m from the origin of its frame."""
-    text = """<sdf version="1.9"><model name="m"><link name="base"/>
+AWAY = """<sdf version="1.9"><model name="m"><link name="base"/>
       <link name="rod"><pose>1 0 0 0 0 0</pose>
         <inertial><pose>0.2 0 0 0 0 0</pose><mass>2</mass><inertia><ixx>1</ixx><iyy>1</iyy><izz>0.3</izz></inertia>
         </inertial></link>
       <joint name="j" type="revolute"><parent>base</parent><child>rod</child><pose>-0.5 0 0 0 0 0</pose>
         <axis><xyz>0 0 1</xyz></axis></joint></model></sdf>"""
-    made = robot(parse_sdf(text, "robot.sdf"))
+"""A rod of 2 kg that turns about a point 0.5 m from the origin of its frame."""
+
+
+def test_a_link_away_from_its_joint_moves_as_one_on_it():
+    made = robot(parse_sdf(AWAY, "robot.sdf"))
     assert float(made.mass_matrix(jnp.zeros(1))[0, 0]) == pytest.approx(0.3 + 2 * 0.7**2, rel=1e-14)
     _, origin = made.body_frame("rod_frame", jnp.array([jnp.pi / 2]), 0.0)
     np.testing.assert_allclose(origin, [0.5, 0.5, 0.0], atol=1e-14)
+
+
+def test_the_frame_of_such_a_link_is_there_beside_a_link_of_its_name():
+    made = robot(parse_sdf(AWAY.replace("base", "rod_frame"), "robot.sdf"))
+    _, origin = made.body_frame("rod_frame_", jnp.array([jnp.pi / 2]), 0.0)
+    np.testing.assert_allclose(origin, [0.5, 0.5, 0.0], atol=1e-14)
+    assert made.description.notes[-1].endswith("the file's is the frame 'rod_frame_'")
 
 
 def test_names_and_frames_of_nested_models():
@@ -269,7 +278,27 @@ def test_the_last_joint_of_a_loop_closes_it_and_says_what_is_lost():
     description = close_loops(RobotDescription("loop", links, joints))
     assert [joint.name for joint in description.joints] == ["a", "b", "d"]
     assert [one.name for one in description.closures] == ["c"]
-    assert description.notes == ("joint 'c' closes a loop and has no coordinate; its damping of 2 is left out",)
+    (note,) = description.notes
+    assert note == "joint 'c' closes a loop and has no coordinate and no motor; its damping of 2 is left out"
+
+
+@pytest.mark.parametrize(
+    ("details", "note"),
+    [
+        (dict(actuated=False), "no coordinate"),
+        (dict(actuated=False, upper=1.0), "no coordinate; its limits are left out"),
+        (dict(mimic=Mimic("a", 2.0)), "no coordinate and no motor; that it follows 'a' is left out"),
+        (
+            dict(mimic=Mimic("a", 2.0), max_effort=30.0, max_velocity=2.0),
+            "motor; its max velocity of 2, its max effort of 30, that it follows 'a' are left out",
+        ),
+    ],
+)
+def test_all_that_a_closure_cannot_have_is_told(details, note):
+    joints = (Joint("a", "revolute", "base", "left"), Joint("c", "revolute", "base", "left", **details))
+    description = close_loops(RobotDescription("loop", (Link("base"), Link("left")), joints))
+    assert description.notes[0].startswith("joint 'c' closes a loop and has no ")
+    assert description.notes[0].endswith(note)
 
 
 def test_a_screw_closes_no_loop():
