@@ -96,7 +96,7 @@ def describe(
             )
         else:
             links.insert(0, Link(GROUND))
-            placed.insert(0, Joint(f"{GROUND}_{held[0]}", "fixed", GROUND, held[0], frames[held[0]]))
+            placed.insert(0, Joint(f"{GROUND}_{root}", "fixed", GROUND, root, at_start))
     named = [Frame(kept[link], link, shift) for link, shift in shifts.items()]
     for frame in description.frames:
         shift = shifts.get(frame.link)
