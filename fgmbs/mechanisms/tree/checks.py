@@ -102,6 +102,8 @@ def _joints(description: RobotDescription) -> Iterator[str]:
         for key in ("damping", "friction", "stiffness", "rotor_inertia"):
             if not 0 <= getattr(joint, key) < math.inf:
                 yield f"{where}.{key}: expected zero or a positive number; found {getattr(joint, key):g}"
+        if joint.gear_ratio == 0:
+            yield f"{where}.gear_ratio: expected a number other than 0; found 0"
 
 
 MAY_BE_INFINITE = ("lower", "upper", "max_velocity", "max_effort")
@@ -224,7 +226,7 @@ def _places(description: RobotDescription) -> Iterator[str]:
 
 
 def _masses(description: RobotDescription) -> Iterator[str]:
-    """Links that move and carry nothing have no equation of motion."""
+    """Masses and inertias that are none; links that move and carry nothing have no equation of motion."""
     links = {link.name: link for link in description.links}
     children: dict[str, list[Joint]] = {}
     for joint in description.joints:
@@ -239,6 +241,11 @@ def _masses(description: RobotDescription) -> Iterator[str]:
     for link in description.links:
         if not 0 <= link.mass < math.inf:
             yield f"link '{link.name}'.mass: expected zero or a positive number; found {link.mass:g}"
+        inertia = np.asarray(link.inertia, float)
+        i, j = np.unravel_index(np.argmax(np.abs(inertia - inertia.T)), inertia.shape)
+        if abs(inertia[i, j] - inertia[j, i]) > _ROUNDING * np.max(np.abs(inertia)):
+            pair = f"{inertia[i, j]:g} in row {i + 1}, column {j + 1} and {inertia[j, i]:g} opposite to it"
+            yield f"link '{link.name}'.inertia: expected a symmetric matrix; found {pair}"
     for joint in description.joints:
         if joint.kind != "fixed" and not joint.rotor_inertia and not inertial(joint.child):
             yield (

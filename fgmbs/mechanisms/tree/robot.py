@@ -219,8 +219,8 @@ class Robot(AbstractMechanism):
         .rotation.x, and gravity.z.
 
         Raises:
-            ArgumentError: A name that is none of these, a value that is not one number, or a negative mass, friction,
-                stiffness or rotor inertia.
+            ArgumentError: A name that is none of these, a value that is not one number, a negative mass, friction,
+                stiffness or rotor inertia, or a gear ratio of 0.
         """
         by_name("values", values, "numbers by name, as in {'link1.mass': 1.0}")
         names = places(self.topology)

@@ -102,10 +102,12 @@ def refuse_impossible(name: str, value: Array) -> None:
     """Refuses a number that nothing can have; what is traced is taken as it is.
 
     Raises:
-        ArgumentError: A shape, or a negative mass, friction, stiffness or rotor inertia.
+        ArgumentError: A shape, a negative mass, friction, stiffness or rotor inertia, or a gear ratio of 0.
     """
     if value.shape:
         advice = "; use jax.vmap for many robots"
         raise ArgumentError(f"values[{name!r}]: expected one number; found shape {value.shape}{advice}")
     if name.rsplit(".", 1)[-1] in _NOT_NEGATIVE and not is_traced(value) and float(value) < 0:
         raise ArgumentError(f"values[{name!r}]: expected zero or a positive number; found {float(value):g}")
+    if name.endswith(".gear_ratio") and not is_traced(value) and float(value) == 0:
+        raise ArgumentError(f"values[{name!r}]: expected a number other than 0; found 0")

@@ -121,3 +121,30 @@ def test_numbers_that_no_robot_has_are_refused(configs, tmp_path, old, new, said
     with pytest.raises(DescriptionError) as caught:
         fgmbs.load(tmp_path / "arm.yaml")
     assert f"arm.yaml: {said}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("link", "joint", "message"),
+    [
+        (
+            "inertia: [[0.1, 0.05, 0], [0, 0.1, 0], [0, 0, 0.1]]",
+            "",
+            "link 'a'.inertia: expected a symmetric matrix; found 0.05 in row 1, column 2 and 0 opposite to it",
+        ),
+        ("mass: 1.0", ", gear_ratio: 0", "joint 'j'.gear_ratio: expected a number other than 0; found 0"),
+    ],
+)
+def test_numbers_that_no_link_and_no_gear_has(tmp_path, link, joint, message):
+    file = tmp_path / "robot.yaml"
+    links = f"links: [{{name: world}}, {{name: a, {link}}}]"
+    file.write_text(f"name: r\n{links}\njoints: [{{name: j, kind: prismatic, parent: world, child: a{joint}}}]\n")
+    with pytest.raises(DescriptionError) as error:
+        fgmbs.load(file)
+    assert message in str(error.value)
+
+
+def test_a_gear_ratio_does_not_become_zero(configs):
+    robot = fgmbs.load(configs / "robots" / "scara.yaml")
+    name = f"{robot.joint_names[0]}.gear_ratio"
+    with pytest.raises(fgmbs.errors.ArgumentError, match="expected a number other than 0; found 0"):
+        robot.with_parameters({name: 0.0})
