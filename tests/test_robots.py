@@ -174,12 +174,6 @@ def test_nothing_hangs_on_the_ground_and_floats(data_dir):
         fgmbs.load(data_dir / "robots/ur5/ur5.urdf", floating=True)
 
 
-def test_a_gear_turns_something():
-    text = "joint 'j'.gear_ratio: expected a number that is not zero; found 0"
-    with pytest.raises(DescriptionError, match=text):
-        robots.robot(robots.link("a", **LINK), robots.revolute("j", "world", "a", (0, 1, 0), gear_ratio=0))
-
-
 @pytest.mark.parametrize(
     ("make", "text"),
     [

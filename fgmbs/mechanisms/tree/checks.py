@@ -97,8 +97,6 @@ def _joints(description: RobotDescription) -> Iterator[str]:
         length = math.sqrt(sum(x * x for x in joint.axis))
         if joint.kind in SCALAR and not 1e-9 < length < math.inf:
             yield f"{where}.axis: expected a direction; found {joint.axis}"
-        if joint.gear_ratio == 0:
-            yield f"{where}.gear_ratio: expected a number that is not zero; found 0"
         for key in ("damping", "friction", "stiffness", "rotor_inertia"):
             if not 0 <= getattr(joint, key) < math.inf:
                 yield f"{where}.{key}: expected zero or a positive number; found {getattr(joint, key):g}"
