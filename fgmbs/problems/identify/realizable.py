@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from fgmbs.compiled.program import ONCE, program
 from fgmbs.errors import ArgumentError
@@ -22,7 +22,9 @@ from fgmbs.unknowns import Free
 _LEAST = 1e-4
 """Least part of the first margin that θ leaves: of a body of no inertia at all a free motion has no mass matrix."""
 _ELSEWHERE = 0.1
-"""Change of θ, relative to its size or 1, at which is seen which margins depend on it: at 0 one may be even in it."""
+"""Change of θ, relative to its size or 1, at which is seen which margins depend on it: at 0 one may be even in it …"""
+_FURTHER = 1e2, 1e5
+"""… and of numbers that are not logarithms: a product of inertia turns the largest moment only where it is large."""
 ROUNDING = 1e-9
 """Part of what a margin is a difference of, below which it is zero."""
 
@@ -42,23 +44,32 @@ def limited(problem: SmoothingProblem) -> SmoothingProblem:
     if not names:
         return problem
     free = dataclasses.replace(free, limited=names, least=jax.device_put(np.zeros(len(names))))
-    value = np.asarray(free.value)
-    slopes = margin_slopes(free, mechanism, value + _ELSEWHERE * np.maximum(np.abs(value), 1.0))
+    seen = _seen(free, mechanism)
     own = np.concatenate([np.zeros(0, bool), *(np.full(place.size, place.copies > 1) for place in free.places)])
-    depends = np.any(slopes[:, ~own] != 0, axis=1) & ~np.any(slopes[:, own] != 0, axis=1)
+    depends = np.any(seen[:, ~own], axis=1) & ~np.any(seen[:, own], axis=1)
     first, size = margins_of(free, mechanism, np.asarray(free.value))
-    for name, margin, scale, moves in zip(free.limited, first, size, depends, strict=True):
+    for name, margin, scale, moves, stands_on in zip(free.limited, first, size, depends, seen, strict=True):
         if moves and margin < -ROUNDING * scale:
-            owner = name.rpartition(".")[0]
-            given = [one for one in free.number_names if one.startswith(f"{owner}.")]
+            given = ", ".join(np.asarray(free.number_names)[stands_on])
             raise ArgumentError(
-                f"free: expected first values of {', '.join(given) or name} that a body can have; {name}: "
+                f"free: expected first values of {given} that a body can have; {name}: "
                 f"{mechanism.margin_in_words(float(margin))}"
             )
     names = tuple(name for name, moves in zip(free.limited, depends, strict=True) if moves)
     least = jnp.asarray(_LEAST * np.where(first > ROUNDING * size, first, 0.0)[depends])
     free = dataclasses.replace(free, limited=names, least=least)
     return eqx.tree_at(lambda problem: problem.free, problem, free, is_leaf=lambda leaf: isinstance(leaf, Free))
+
+
+def _seen(free: Free, mechanism: AbstractMechanism) -> Bool[np.ndarray, "k p"]:
+    """Which of `free.limited` depend on which of θ."""
+    value, logs = np.asarray(free.value), np.asarray(free.logs)
+    size = np.maximum(np.abs(value), 1.0)
+    seen = margin_slopes(free, mechanism, value + _ELSEWHERE * size) != 0
+    for far in _FURTHER:
+        slopes = margin_slopes(free, mechanism, value + np.where(logs, _ELSEWHERE, far) * size)
+        seen |= np.isfinite(slopes) & (slopes != 0)
+    return seen
 
 
 def margins_of(

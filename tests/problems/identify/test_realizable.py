@@ -136,3 +136,28 @@ def test_no_moment_of_a_robots_link_becomes_larger_than_the_others_together(meth
     right = fgmbs.identify(arm(0.004, 0.001, 0.004), read, sensors, inputs, free=free, method=method, start={})
     assert right.parameters["arm.inertia.yy"] == pytest.approx(0.004, abs=4 * right.std["arm.inertia.yy"])
     assert right.std["arm.inertia.yy"] > 0 and not right.at_limit["arm.inertia"]
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_a_product_of_inertia_is_limited_whatever_the_body_weighs(size):
+    """By a moment about a third axis that is the largest, on which it has no effect while it is small."""
+    link = robots.link("arm", 0.8, (0.05, 0, 0.03), np.array([0.03, 0.03, 0.05]) * size)
+    arm = robots.robot(link, robots.revolute("joint", "world", "arm", (0, -1, 0)))
+    sensors = (Encoder("enc", of="joint", sigma=1e-3),)
+    recording = fgmbs.Recording.of(T, {"enc": 0 * T, "u": 0 * T})
+    prepared = fgmbs.prepare_identify(arm, recording, sensors, (Command("joint", "u"),), free=["arm.inertia.xy"])
+    assert prepared.smoothing.free.limited == ("arm.inertia",)
+
+
+def test_only_numbers_of_the_link_are_named():
+    links = (
+        robots.link(name, 1.0, (0.1, 0, 0), moments) for name, moments in (("a", (0.03, 0.03, 0.2)), ("a1", (1, 1, 1)))
+    )
+    joints = robots.revolute("j", "world", "a", (0, 1, 0)), robots.revolute("k", "a", "a1", (0, 1, 0))
+    arm, recording = robots.robot(*links, *joints), fgmbs.Recording.of(T, {"enc": 0 * T, "u": 0 * T})
+    sensors = (Encoder("enc", of="j", sigma=1e-3),)
+    with pytest.raises(
+        ArgumentError, match=r"values of a\.inertia\.yy that .*; a\.inertia: its largest .* 0\.14 kg m²"
+    ):
+        free = ["a.inertia.yy", "a.mass", "a1.mass"]
+        fgmbs.identify(arm, recording, sensors, (Command("j", "u"),), free=free, start={})
