@@ -213,12 +213,7 @@ def run_length(problem: SmoothingProblem, horizon: float | None) -> int:
 
 @program(**ONCE)
 def cut(
-    problem: SmoothingProblem,
-    near: Unknowns,
-    first: Float[Array, "*recordings nx"],
-    sizes: Float[Array, " k"],
-    length: int,
-    continuous: bool,
+    problem: SmoothingProblem, near: Unknowns, first: Array, sizes: Float[Array, " k"], length: int, continuous: bool
 ) -> PredictionProblem:
     """The prediction error of free runs of so many steps; see `prepare_prediction`."""
     delays = nominal_delays(problem.sensors)
