@@ -14,7 +14,7 @@ from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.mechanisms.base import AbstractMechanism, Wrench
 from fgmbs.mechanisms.tree import coordinates
-from fgmbs.mechanisms.tree.checks import checked
+from fgmbs.mechanisms.tree.checks import MAY_BE_INFINITE, checked
 from fgmbs.mechanisms.tree.description import RobotDescription
 from fgmbs.mechanisms.tree.kernels import closures, compiled, motion
 from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers, TreeParameters, tree_parameters
@@ -79,7 +79,7 @@ class Robot(AbstractMechanism):
         Raises:
             ArgumentError: It is none of these.
         """
-        choice("key", key, ("lower", "upper", "max_velocity", "max_effort"))
+        choice("key", key, MAY_BE_INFINITE)
         found = {joint.name: getattr(joint, key) for joint in self.description.joints}
         return np.array([found.get(name, np.inf if key != "lower" else -np.inf) for name in self.topology.joints])
 

@@ -167,7 +167,10 @@ def _advice(fit: "Identification", name: str) -> str:
     """How the size of the noise of a sensor, or of a force, is found."""
     sizes = {sensor.name: "sigma" for sensor in fit.sensors}
     sizes |= {force.name: force.size_key for force in fit.inputs if force.size_key is not None}
-    return f'find its size, free={{"{name}.{sizes[name]}": True}}, ' if name in sizes else ""
+    if name not in sizes:
+        return ""
+    by = ' by method="smoother"' if fit.method == "prediction" else ""
+    return f'find its size{by}, free={{"{name}.{sizes[name]}": True}}, '
 
 
 def _of_other_maxima(fit: "Identification") -> list[str]:

@@ -48,6 +48,8 @@ def test_likelihood_is_minus_the_cost_but_for_a_constant(read, loss):
     constant = -len(T) * np.log(1e-2 * np.sqrt(2 * np.pi))
     # The wide priors count nothing.
     assert fit.log_likelihood == pytest.approx(constant - fit.cost_history[-1], rel=1e-6)
+    advice = 'find its size by method="smoother", free={"enc.sigma": True}, or mend the model'
+    assert any(advice in text for text in fit.warnings()) == (loss is None)
 
 
 def test_a_start_that_is_known_holds_a_free_run_as_it_holds_the_smoother(read):
