@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -124,11 +125,25 @@ def _with_parameters(
             argument, _, text = str(error).partition(": ")
             within = (argument,) if argument in UnknownDescription.model_fields else ()
             raise experiment.error(("parameters", name, *within), text) from None
+    return _changed(mechanism, values, experiment, ("parameters",))
+
+
+def _changed(
+    mechanism: fgmbs.PlanarMechanism | fgmbs.Robot,
+    values: Mapping[str, Any],
+    experiment: SmoothExperiment,
+    path: tuple[str | int, ...],
+) -> fgmbs.PlanarMechanism | fgmbs.Robot:
+    """The mechanism with these parameters, which the experiment has at a path.
+
+    Raises:
+        DescriptionError: A name that is no parameter, or invalid numbers.
+    """
     try:
         return mechanism.with_parameters(values)
     except ArgumentError as error:
         named = [name for name in values if repr(name) in str(error)][:1]
-        raise experiment.error(("parameters", *named), str(error).partition(": ")[2]) from None
+        raise experiment.error((*path, *named), str(error).partition(": ")[2]) from None
 
 
 def _read(experiment: SmoothExperiment):
@@ -138,6 +153,8 @@ def _read(experiment: SmoothExperiment):
         FgmbsError: Bad input.
     """
     mechanism = _with_parameters(fgmbs.load(experiment.mechanism, **experiment.robot.options), experiment)
+    for part in experiment.parts():
+        _changed(mechanism, part.numbers, experiment, (*part.path, "numbers"))
     described = [build_sensors(file, mechanism) for file in experiment.sensor_files()]
     sensors = [sensor for part, _ in described for sensor in part]
     inputs = [force for _, part in described for force in part]

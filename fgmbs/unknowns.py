@@ -202,9 +202,7 @@ class Free(eqx.Module):
         return self._filled(tree, self._chosen(self.values(theta)))
 
     def _filled(self, tree: PyTree, leaves: Sequence[Any]) -> PyTree:
-        new = dict(zip((place.path for place in self.places), leaves, strict=True))
-        old, structure = jax.tree_util.tree_flatten_with_path(tree)
-        return jax.tree.unflatten(structure, [new.get(path, leaf) for path, leaf in old])
+        return filled(tree, [place.path for place in self.places], leaves)
 
     def numbers(self, theta: Float[Array | np.ndarray, "*p"]) -> list[Array | np.ndarray]:
         """What θ, or something of its shape, has of each place, in the shape of the leaf; a row for every recording
@@ -341,6 +339,13 @@ class Free(eqx.Module):
     def named(self, numbers: Float[Array | np.ndarray, " p"]) -> dict[str, Array | np.ndarray]:
         """What each place has of numbers like θ, by name."""
         return dict(zip(self.names, self.numbers(numbers), strict=True))
+
+
+def filled(tree: PyTree, paths: Sequence[Path], leaves: Sequence[Any]) -> PyTree:
+    """The tree with these leaves at the paths."""
+    new = dict(zip(paths, leaves, strict=True))
+    old, structure = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_unknown)
+    return jax.tree.unflatten(structure, [new.get(path, leaf) for path, leaf in old])
 
 
 def _raveled(parts: Sequence[Array]) -> Float[Array, " p"]:

@@ -136,3 +136,8 @@ def test_a_parameter_that_a_robot_does_not_have_is_refused_at_its_place(configs,
     error = capsys.readouterr().err
     assert "run.yaml:5:22: parameters.masses: expected names of parameters; found 'masses'" in error
     assert "shoulder.damping" in error
+    text = head.replace("empty.csv", "{file: empty.csv, numbers: {masses: 1}}") + text.partition("\n")[0]
+    (tmp_path / "run.yaml").write_text(text)
+    assert cli.main(["smooth", str(tmp_path / "run.yaml")]) == 2
+    error = capsys.readouterr().err
+    assert "run.yaml:2:48: recording.numbers.masses: expected names of parameters; found 'masses'" in error

@@ -22,7 +22,7 @@ def read_recordings(experiment: SmoothExperiment) -> tuple[Recording, ...]:
 def _recording(experiment: SmoothExperiment, part: RecordingPart) -> Recording:
     read = [_file(experiment, path, file) for path, file in part.files]
     try:
-        return functools.reduce(Recording.merged, read)
+        return functools.reduce(Recording.merged, read).with_numbers(part.numbers)
     except ArgumentError as error:
         raise experiment.error((*part.path, "files"), str(error).removeprefix("merged: ")) from None
 

@@ -1,7 +1,7 @@
 """What every family of mechanisms answers."""
 
 import abc
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import equinox as eqx
@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fgmbs.algebra.kkt import solve_kkt
-from fgmbs.arguments import of_type
+from fgmbs.arguments import Numbers, by_name, nearest, of_type
 from fgmbs.errors import ArgumentError
 from fgmbs.kinematics.base import AbstractKinematics
 from fgmbs.kinematics.mobility import degrees_of_freedom
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
-from fgmbs.unknowns import Path
+from fgmbs.unknowns import Path, Unknown, filled, is_unknown, known, number
 
 
 class Wrench(NamedTuple):
@@ -182,6 +182,25 @@ class AbstractMechanism(AbstractKinematics):
         """Its physical parameters by name: here its arrays, by the names of the fields [SI]."""
         leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(self, eqx.is_inexact_array))
         return {self.parameter_name(path): leaf for path, leaf in leaves}
+
+    def with_parameters(self, values: Mapping[str, Numbers | Unknown]) -> "AbstractMechanism":
+        """The mechanism with other values of some parameters, a differentiable function of them; any may be `Unknown`.
+
+        Raises:
+            ArgumentError: A name that is no parameter, a value of another shape, or one that it cannot have.
+        """
+        by_name("values", values, "numbers by name, as in {'L': 1.0}")
+        bare = self.bare()
+        leaves, _ = jax.tree_util.tree_flatten_with_path(bare, is_leaf=is_unknown)
+        found = {self.parameter_name(path): (path, jnp.shape(known(leaf))) for path, leaf in leaves}
+        changed = {name: number(f"values[{name!r}]", value) for name, value in values.items()}
+        for name, value in known(changed).items():
+            if name not in found:
+                advice = nearest(name, found, "parameters")
+                raise ArgumentError(f"values: expected names of parameters; found {name!r}{advice}")
+            if value.shape != found[name][1]:
+                raise ArgumentError(f"values[{name!r}]: expected shape {found[name][1]}; found shape {value.shape}")
+        return filled(bare, [found[name][0] for name in changed], list(changed.values()))
 
     def parameter_name(self, path: Path) -> str:
         """Name of the physical parameter that is the leaf at a path."""

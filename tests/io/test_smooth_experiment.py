@@ -62,6 +62,12 @@ def test_recordings_may_have_starts_of_their_own(folder):
     assert [list(recording) for recording in read_recordings(experiment)] == [["angle"], ["speed"]]
 
 
+def test_recordings_may_have_numbers_of_the_mechanism_of_their_own(folder):
+    entry = "[a.csv, {file: b.csv, numbers: {rod.mass: 1.5}}, {files: [a.csv, b.csv], numbers: {rod.mass: 2}}]"
+    read = read_recordings(experiment_in(folder, entry))
+    assert [dict(recording.numbers) for recording in read] == [{}, {"rod.mass": 1.5}, {"rod.mass": 2.0}]
+
+
 @pytest.mark.parametrize(
     "entry, fault",
     [
@@ -123,7 +129,7 @@ def test_all_faults_are_reported_at_once_in_the_order_of_the_file():
         "weights: aut\nwindow: 1\nstart: 3\nstart_sigma: [1]\nindependent: q\nplot: 1\ninputs: 4\ntruth: 2\ndt: fast\n"
     )
     keys = ", ".join(SmoothExperiment.model_fields)
-    recording = "file, columns, time, time_unit, rate, units, offset, start, start_velocities"
+    recording = "file, columns, time, time_unit, rate, units, offset, start, start_velocities, numbers"
     types = "encoder, gyroscope, accelerometer, position, distance, velocity, torque, load_cell, camera, force_torque"
     assert faults_of(text) == [
         "1:1: mechanism: expected the path of a mechanism file; found no key 'mechanism'",
@@ -161,6 +167,9 @@ def test_all_faults_are_reported_at_once_in_the_order_of_the_file():
         ("recording: [a, {files: []}]", "1:24: recording[1].files: expected a list of files; found a list of 0"),
         ("recording: {files: [a, {fle: b}]}", "1:24: recording.files[1].file: expected a path; found no key 'file'"),
         ("recording: [a, {file: b, start: {x: 1}}]", "1:13: recording[0]: expected a key 'start', which other"),
+        ("recording: {file: a, numbers: {x: b}}", "1:35: recording.numbers.x: expected a number; found 'b'"),
+        ("recording: {file: a, numbers: 3}", "1:31: recording.numbers: expected a mapping from parameters to numbers"),
+        ("recording: {file: a, number: {}}", "1:22: recording.number: expected no key 'number' here; did you mean 'nu"),
         ("recording: [a, b]\ntruth: c", "2:8: truth: expected one recording to compare with a known motion; found"),
         ("recording: a\ndt: -1", "2:5: dt: expected a positive time step in seconds; found -1"),
         ("recording: a\nstart_sigma: [1, 0]", "2:18: start_sigma[1]: expected a positive number; found 0"),

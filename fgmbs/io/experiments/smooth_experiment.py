@@ -81,6 +81,8 @@ class OneFile(FileDescription):
 
     start: dict[str, Number] | None = None
     start_velocities: dict[str, Number] | None = None
+    numbers: dict[str, Number] = {}
+    """Numbers of the mechanism that were others meanwhile, by name."""
 
 
 def _kind(value: Any) -> str:
@@ -99,6 +101,8 @@ class SeveralFiles(_Entry):
     files: Annotated[tuple[_File, ...], Field(min_length=1)]
     start: dict[str, Number] | None = None
     start_velocities: dict[str, Number] | None = None
+    numbers: dict[str, Number] = {}
+    """Numbers of the mechanism that were others meanwhile, by name."""
 
 
 _Recording = Annotated[
@@ -136,6 +140,7 @@ class RecordingPart(NamedTuple):
     files: tuple[tuple[Path, FileDescription], ...]
     start: Mapping[str, float] | None
     start_velocities: Mapping[str, float] | None
+    numbers: Mapping[str, float]
 
 
 class SmoothExperiment(SmoothSettings):
@@ -242,14 +247,14 @@ class SmoothExperiment(SmoothSettings):
 
 def _part(path: Path, entry: str | OneFile | SeveralFiles) -> RecordingPart:
     if isinstance(entry, str):
-        return RecordingPart(path, ((path, FileDescription(file=entry)),), None, None)
+        return RecordingPart(path, ((path, FileDescription(file=entry)),), None, None, {})
     if isinstance(entry, OneFile):
-        return RecordingPart(path, ((path, entry),), entry.start, entry.start_velocities)
+        return RecordingPart(path, ((path, entry),), entry.start, entry.start_velocities, entry.numbers)
     files = tuple(
         ((*path, "files", i), FileDescription(file=file) if isinstance(file, str) else file)
         for i, file in enumerate(entry.files)
     )
-    return RecordingPart(path, files, entry.start, entry.start_velocities)
+    return RecordingPart(path, files, entry.start, entry.start_velocities, entry.numbers)
 
 
 def _moved(entry: Any, folder: FilePath) -> Any:
@@ -324,6 +329,7 @@ _EXPECTED = {
     "columns": "a mapping from signals to columns, or a list of columns",
     "units": "a mapping from signals to units",
     "parameters": "a mapping from parameters to numbers, or to mappings of (value, sigma, lower, upper, log, own)",
+    "numbers": "a mapping from parameters to numbers",
     "start": "a mapping from coordinate names to numbers",
     "start_velocities": "a mapping from coordinate names to numbers",
     "start_sigma": "two numbers",

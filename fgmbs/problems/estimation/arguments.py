@@ -157,7 +157,7 @@ def checked_window(window: Any, recordings: int, sizes: Free) -> None:
 
 
 def checked_start(
-    mechanism: AbstractMechanism,
+    mechanisms: Sequence[AbstractMechanism],
     dof: int,
     inputs: Sequence[AbstractInput],
     dt: Sequence[float],
@@ -165,7 +165,7 @@ def checked_start(
     start_velocities: Any,
     sigma: tuple[float, float] | None,
 ) -> tuple[Start, ...]:
-    """The start of each recording, whose time steps are dt [s].
+    """The start of each recording, with its mechanism and time step [s].
 
     Raises:
         ArgumentError: Unknown names, numbers that are not finite, not one start for each recording.
@@ -173,7 +173,7 @@ def checked_start(
     """
     places = _for_each(start, len(dt), "start")
     speeds = _for_each(start_velocities, len(dt), "start_velocities")
-    rough = _ROUGH * float(np.max(np.asarray(mechanism.reach)))
+    rough = _ROUGH * float(np.max(np.asarray(mechanisms[0].reach)))
     if sigma is not None:
         of_type("start_sigma", sigma, (tuple, list), "two positive numbers")
     if sigma is not None and (len(sigma) != 2 or any(finite_number(s, "start_sigma") <= 0 for s in sigma)):
@@ -181,7 +181,7 @@ def checked_start(
             f"start_sigma: expected two positive numbers, of the coordinates and of their velocities; found {sigma!r}"
         )
     starts = []
-    for place, speed, step in zip(places, speeds, dt, strict=True):
+    for mechanism, place, speed, step in zip(mechanisms, places, speeds, dt, strict=True):
         sizes = (rough, rough / step) if sigma is None else sigma
         # In NumPy, which compiles nothing.
         forces = [np.atleast_1d(np.asarray(_start_of(mechanism, force, step))) for force in augmented(inputs)]

@@ -13,6 +13,7 @@ from fgmbs.dynamics.forcing import Forcing, Frames, force_directions
 from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import chart_prior, prior_of_unknowns
+from fgmbs.graph.given import Given
 from fgmbs.graph.model import mechanism_slopes, of_mechanism, rebuilt
 from fgmbs.graph.places import over_time
 from fgmbs.graph.recordings import JointGraph
@@ -91,6 +92,8 @@ class EstimationModel(eqx.Module):
     """How a step follows from the one before."""
     recorded: tuple[Recorded | None, ...] = ()
     """Of each command, if any: its signal, where delay, lag or limit is unknown; with a first axis as dt has."""
+    given: Given = Given()
+    """Numbers of the mechanism that are known to differ between several recordings."""
 
     @property
     def augmented(self) -> tuple[RandomWalk | GaussMarkov, ...]:
@@ -191,12 +194,14 @@ class EstimationModel(eqx.Module):
         """function(model of a recording, its arguments) of every recording, along a first axis if there are several."""
         if self.dt.ndim == 0:
             return function(self, *arguments)
-        new = lambda model: (model.dt, model.recorded, model.free)
+        where = lambda model: (model.mechanism, model.dt, model.recorded, model.free, model.given)
 
-        def of_one(dt, recorded, index, *one):
-            return function(eqx.tree_at(new, self, (dt, recorded, self.free.of(index)), is_leaf=_is_none), *one)
+        def of_one(dt, recorded, index, given, *one):
+            mechanism = given.put(self.mechanism).evaluated() if given.names else self.mechanism
+            new = mechanism, dt, recorded, self.free.of(index), Given()
+            return function(eqx.tree_at(where, self, new, is_leaf=_is_none), *one)
 
-        return eqx.filter_vmap(of_one)(self.dt, self.recorded, self.free.index, *arguments)
+        return eqx.filter_vmap(of_one)(self.dt, self.recorded, self.free.index, self.given, *arguments)
 
     def over(self, rows: Rows) -> TimeGraph:
         """The graph over steps with these rows."""

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from fgmbs.factors.base import Factor
+from fgmbs.graph.given import Given
 from fgmbs.graph.places import over_time
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.linear import LeastSquares, unfollowed
@@ -47,7 +48,8 @@ def scores(model: EstimationModel, x: Unknowns, data: StepData) -> Scores:
     fall by. Of sensors bias, gain, misalignment and delay are tested, too, where they were not given.
     """
     sensors = tuple(map(_calibrated, model.sensors))
-    free = _every_number(model.free, model.mechanism.bare(), {sensor.name: sensor for sensor in sensors})
+    shared = {sensor.name: sensor for sensor in sensors}
+    free = _every_number(model.free, model.given, model.mechanism.bare(), shared)
     p, values = model.free.size, free.value[model.free.size :]
     model = eqx.tree_at(lambda model: (model.sensors, model.free), model, (sensors, free))
     x = Unknowns(x.steps, jnp.concatenate([x.globals, values]))
@@ -80,10 +82,11 @@ def _calibrated(sensor: AbstractSensor) -> AbstractSensor:
     return eqx.tree_at(lambda s: s.channel.calibration, sensor, perfect | sensor.channel.calibration)
 
 
-def _every_number(free: Free, mechanism: AbstractMechanism, sensors: dict[str, AbstractSensor]) -> Free:
-    """θ with all known numbers of mechanism and sensors behind it, without a prior."""
-    taken = {place.path for place in free.places}
+def _every_number(free: Free, given: Given, mechanism: AbstractMechanism, sensors: dict[str, AbstractSensor]) -> Free:
+    """θ with all known numbers of mechanism and sensors behind it that recordings share, without a prior."""
     leaves, _ = jax.tree_util.tree_flatten_with_path((mechanism, sensors))
+    taken = {place.path for place in free.places}
+    taken |= {path for path, _ in leaves if path[0].idx == 0 and path[1:] in given.paths}
 
     def is_read(path: Path) -> bool:
         return path[0].idx == 0 or not _CHANNEL & {jax.tree_util.keystr((part,), simple=True) for part in path}

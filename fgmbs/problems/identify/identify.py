@@ -207,7 +207,7 @@ def _finish(
 
 
 def _notes(recordings: Sequence[Recording]) -> tuple[str, ...]:
-    return tuple(f"{one.source}: {note}" for one in recordings for note in one.notes)
+    return tuple(f"{one.source}: {note}" for one in recordings for note in one.remarks)
 
 
 def _checked_number(problem: SmoothingProblem) -> None:

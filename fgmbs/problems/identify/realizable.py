@@ -32,7 +32,7 @@ ROUNDING = 1e-9
 def limited(problem: SmoothingProblem) -> SmoothingProblem:
     """The problem whose θ stays such that its mechanism can be made.
 
-    Numbers that each recording has of its own are left alone.
+    Numbers that each recording has of its own are left alone, and what those leave that are given of recordings.
 
     Raises:
         ArgumentError: First values are impossible already.
@@ -48,6 +48,9 @@ def limited(problem: SmoothingProblem) -> SmoothingProblem:
     own = np.concatenate([np.zeros(0, bool), *(np.full(place.size, place.copies > 1) for place in free.places)])
     depends = np.any(seen[:, ~own], axis=1) & ~np.any(seen[:, own], axis=1)
     first, size = margins_of(free, mechanism, np.asarray(free.value))
+    for k in range(problem.recording.count.size if problem.given.names else 0):
+        others = margins_of(free, problem.given.of(k).put(mechanism), np.asarray(free.value))[0]
+        depends &= np.abs(others - first) <= ROUNDING * size
     for name, margin, scale, moves, stands_on in zip(free.limited, first, size, depends, seen, strict=True):
         if moves and margin < -ROUNDING * scale:
             given = ", ".join(np.asarray(free.number_names)[stands_on])

@@ -178,7 +178,7 @@ class OnlineEstimator:
         """
         model = self.model
         given = [float(model.dt)], start or {}, start_velocities, start_sigma
-        (begin,) = checked_start(model.mechanism, model.chart.dof, model.inputs, *given)
+        (begin,) = checked_start([model.mechanism], model.chart.dof, model.inputs, *given)
         return self.begin(begin.x, begin.sigma, finite_number(t, "t"), np.zeros(len(model.commands)))
 
     def begin(self, x, sigma, t: float, commands) -> OnlineState:

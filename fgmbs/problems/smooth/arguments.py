@@ -11,6 +11,7 @@ from fgmbs.arguments import of_type
 from fgmbs.compiled.buckets import padded
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
+from fgmbs.graph.given import of_recordings
 from fgmbs.inputs import AbstractInput, Recorded
 from fgmbs.inputs import commands as commands_of
 from fgmbs.losses import left_of_normal
@@ -58,6 +59,7 @@ def prepare_smooth(
     refuse_single_precision()
     checked_mechanism(mechanism)
     recordings = checked_recordings(recording)
+    mechanism, given = of_recordings(mechanism, recordings)
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
     channels = [[grids.channel(one, sensor) for sensor in sensors] for one in recordings]
@@ -68,7 +70,8 @@ def prepare_smooth(
     mechanism, sensors, inputs, free = freed_model(mechanism, sensors, inputs, len(recordings))
     chart = chosen_coordinates(mechanism, independent)
     time_steps = [grid.dt for grid in every]
-    starts = checked_start(mechanism, chart.dof, inputs, time_steps, start, start_velocities, start_sigma)
+    mechanisms = [given.of(k).put(mechanism) for k in range(len(recordings))]
+    starts = checked_start(mechanisms, chart.dof, inputs, time_steps, start, start_velocities, start_sigma)
     late = [f"{sensor.name}.delay" in free.names for sensor in sensors]
     delays = np.asarray(nominal_delays(sensors)).tolist()
     # One rule for all recordings.
@@ -106,6 +109,7 @@ def prepare_smooth(
         sensors=sensors,
         inputs=inputs,
         free=free,
+        given=given,
         sizes=sizes,
         recording=parts[0] if len(parts) == 1 else jax.tree.map(stacked, *parts),
         passed=jax.device_put(np.array(passed)),

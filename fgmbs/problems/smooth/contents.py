@@ -51,7 +51,7 @@ def estimate(motion: "SmoothedMotion") -> Contents:
 def _of_mechanism(motion: "SmoothedMotion") -> Contents:
     """What the mechanism tells; where recordings have numbers of their own, points lie where those put them."""
     step = steps_of(motion.t)
-    if motion.free.index is None:
+    if not motion.differ:
         return of_mechanism(motion.mechanism, motion.q, motion.t, step)
     every = [motion.of_recording(k) for k in range(int(np.max(motion.recording)) + 1)]
     first, *others = (of_mechanism(one.mechanism, one.q, one.t, step) for one in every)
@@ -90,7 +90,7 @@ def _rank_margin(motion: "SmoothedMotion") -> Contents:
     """How far the motion is from singular poses."""
     recordings, found = np.asarray(motion.recording), []
     for number in np.unique(recordings):
-        one = motion if motion.free.index is None else motion.of_recording(int(number))
+        one = motion.of_recording(int(number)) if motion.differ else motion
         q, t = (np.asarray(x)[recordings == number] for x in (motion.q, motion.t))
         if (along := margins_along(one.mechanism, q, t)) is None:
             return Contents({}, {}, {})

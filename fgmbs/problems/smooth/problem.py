@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 from fgmbs.compiled.program import ONCE, program
 from fgmbs.dynamics.chart import MotionChart
 from fgmbs.dynamics.transitions import AbstractTransition
+from fgmbs.graph.given import Given
 from fgmbs.inputs import AbstractInput, Disturbance, Recorded, WhiteNoise, commands
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.arguments import nominal_delays
@@ -60,6 +61,8 @@ class SmoothingProblem(eqx.Module):
     """With first values of unknown sizes."""
     free: Free
     """θ: which leaves of (mechanism, sensors and inputs by name) are unknown."""
+    given: Given
+    """Numbers of the mechanism that are known to differ between several recordings."""
     sizes: Free
     """Which sizes of noise are unknown."""
     recording: RecordingData
@@ -90,11 +93,12 @@ class SmoothingProblem(eqx.Module):
         if not self.several:
             return function(self, *own)
 
-        def of_one(recording, index, *own):
-            problem = eqx.tree_at(lambda problem: problem.free, self.of(recording), self.free.of(index))
-            return function(problem, *own)
+        def of_one(recording, index, given, *own):
+            where = lambda problem: (problem.mechanism, problem.free, problem.given)
+            new = given.put(self.mechanism), self.free.of(index), Given()
+            return function(eqx.tree_at(where, self.of(recording), new), *own)
 
-        return jax.vmap(of_one)(self.recording, self.free.index, *own)
+        return jax.vmap(of_one)(self.recording, self.free.index, self.given, *own)
 
     def readings(self, until: int | None = None) -> int:
         """Numbers that were read, in the first steps or in all."""
@@ -114,7 +118,7 @@ class SmoothingProblem(eqx.Module):
         sensors, inputs = with_sizes(self.sensors, self.inputs, self.sizes.named(self.sizes.values(sizes)))
         evaluated, dt = self.mechanism.evaluated(), self.recording.dt
         numbers = evaluated, sensors, inputs, self.free, dt, self.chart, delays, self.at_steps, self.transition
-        return EstimationModel(*numbers, self._unknown_commands)
+        return EstimationModel(*numbers, self._unknown_commands, self.given)
 
     @property
     def _unknown_commands(self) -> tuple[Recorded | None, ...]:

@@ -97,6 +97,7 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
         unknowns=unknowns,
         unknowns_std=jax.device_put(free.named(free_std) | sizes.named(sizes_std)),
         free=free,
+        given=problem.given,
         sizes=sizes,
         status=solution.status,
         step_status=solution.step_status,

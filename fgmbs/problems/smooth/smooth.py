@@ -116,7 +116,7 @@ def smooth(
         checked_priors(problem.free)
         checked_commands((inputs,) if isinstance(inputs, AbstractInput) else inputs, recorded=True)
     tell = progress or (lambda *_: None)
-    notes = tuple(f"{one.source}: {note}" for one in recordings for note in one.notes)
+    notes = tuple(f"{one.source}: {note}" for one in recordings for note in one.remarks)
     notes += _left_out(problem, recordings)
     if window is not None:
         solution = _follow(problem, int(window), tell, notes)

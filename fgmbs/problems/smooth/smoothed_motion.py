@@ -14,6 +14,7 @@ from fgmbs.compiled.program import program
 from fgmbs.dynamics import acceleration
 from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError, SolveError
+from fgmbs.graph.given import Given
 from fgmbs.graph.model import rebuilt
 from fgmbs.inputs import AbstractInput, augmented, commands, gains_of
 from fgmbs.mechanisms.base import AbstractMechanism
@@ -131,7 +132,8 @@ class SmoothedMotion(AbstractMotion):
     """
 
     mechanism: AbstractMechanism
-    """With the estimates of its unknown numbers, of the first recording where each has its own; see `of_recording`."""
+    """With the estimates of its unknown numbers, of the first recording where each has its own, and without those that
+    are given of some of several recordings; see `of_recording`."""
     sensors: tuple[AbstractSensor, ...]
     inputs: tuple[AbstractInput, ...]
     """With the sizes that were used or found."""
@@ -164,9 +166,11 @@ class SmoothedMotion(AbstractMotion):
     INPUT.ATTRIBUTE; of numbers that each of several recordings has of its own a row for each."""
     unknowns_std: dict[str, Array]
     free: Free
-    """Which numbers of mechanism and sensors are unknown, and what was known of them before …"""
+    """Which numbers of mechanism and sensors are unknown, and what was known of them before."""
+    given: Given
+    """Numbers of the mechanism that are known to differ between several recordings."""
     sizes: Free
-    """… and the same of sizes of noise."""
+    """What was known before of sizes of noise that are unknown."""
     status: Status
     step_status: Status | None
     """Of every step, where they were solved one by one."""
@@ -183,6 +187,11 @@ class SmoothedMotion(AbstractMotion):
     """What was dropped, assumed or found on the way, in words."""
     solved: tuple[SmoothingProblem, SmoothingState] | None
     """The problem, and where its iteration ended; None of a fixed-lag smoother."""
+
+    @property
+    def differ(self) -> bool:
+        """Whether recordings have numbers of their own."""
+        return self.free.index is not None or bool(self.given.names)
 
     @property
     def priors(self) -> dict[str, Unknown]:
@@ -251,8 +260,8 @@ class SmoothedMotion(AbstractMotion):
         """
         if not self.mechanism.pin_names:
             raise ArgumentError("joint forces: expected a mechanism with pins; this one has none")
-        shared = self.mechanism, self.inputs, self.free, self.unknowns
-        own = None if self.free.index is None else self.recording
+        shared = self.mechanism, self.inputs, self.free, self.given, self.unknowns
+        own = self.recording if self.differ else None
         forces = self.forces, self.disturbance, self.commands
         rows = (own, self.t, self.q, self.dq, *forces, self.tangents, self.local_covariance)
         return by_step(partial(_joint_forces, *shared), *rows)[0]
@@ -288,11 +297,12 @@ class SmoothedMotion(AbstractMotion):
         others = self.sizes.names
         return dataclasses.replace(
             self,
-            mechanism=rebuilt(free, (self.mechanism, {}), theta)[0].bare(),
+            mechanism=rebuilt(free, (self.given.of(number).put(self.mechanism), {}), theta)[0].bare(),
             **jax.device_put({name: np.asarray(leaf)[here] for name, leaf in by_step.items()}),
             unknowns=free.chosen(free.values(theta)) | {name: self.unknowns[name] for name in others},
             unknowns_std=free.chosen(std) | {name: self.unknowns_std[name] for name in others},
             free=free.alone(),
+            given=Given(),
             fits=tuple(fit.of_recording(number) for fit in self.fits),
             branches=tuple(
                 dataclasses.replace(branch, recording=0) for branch in self.branches if branch.recording == number
@@ -344,8 +354,8 @@ def _theta(free: Free, unknowns: dict[str, Array]) -> Float[Array, " p"]:
 
 
 @program
-def _joint_forces(mechanism: AbstractMechanism, inputs, free: Free, unknowns: dict[str, Array], *rows):
-    mechanism = mechanism.evaluated()
+def _joint_forces(mechanism: AbstractMechanism, inputs, free: Free, given: Given, unknowns: dict[str, Array], *rows):
+    shared = mechanism.evaluated()
     forcing = tuple(force.on for force in (*augmented(inputs), *commands(inputs)))
     # Command of each actuator: the sum of the forces on it.
     select = jnp.asarray([[float(on == name) for on in forcing] for name in mechanism.actuator_names], float)
@@ -358,6 +368,7 @@ def _joint_forces(mechanism: AbstractMechanism, inputs, free: Free, unknowns: di
 
     def at_step(number, t, q, dq, u, everywhere, c, E, cov):
         own = free.of(number)
+        mechanism = given.of(number).put(shared).evaluated() if given.names else shared
         gains = gains_of(inputs, own.chosen(own.values(theta)))
 
         def pins(theta, x, named=u.size):

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from fgmbs.arguments import by_name, finite_number, nearest, of_type, texts
+from fgmbs.arguments import Numbers, by_name, finite, finite_number, nearest, of_type, texts
 from fgmbs.errors import ArgumentError
 from fgmbs.signals.recordings.timing import Timing, timing
 from fgmbs.signals.recordings.units import find_unit, unit_fault
@@ -60,6 +60,8 @@ class Recording:
     """Where the signals come from."""
     notes: tuple[str, ...] = ()
     """What was dropped, converted and assumed on the way."""
+    numbers: Mapping[str, Float[np.ndarray, "*shape"]] = dataclasses.field(default_factory=dict)
+    """Numbers of the mechanism that were others than those of its description meanwhile, by name [SI]."""
 
     def __post_init__(self):
         of_type("signals", self.signals, Mapping, "signals by name; Recording.of makes them of arrays")
@@ -68,6 +70,7 @@ class Recording:
         if not self.signals:
             raise ArgumentError("signals: expected at least one; found none")
         object.__setattr__(self, "signals", types.MappingProxyType(dict(self.signals)))
+        object.__setattr__(self, "numbers", types.MappingProxyType(dict(self.numbers)))
 
     @staticmethod
     def of(
@@ -121,7 +124,13 @@ class Recording:
 
     def __repr__(self) -> str:
         lines = [f"{name}: {signal!r}" for name, signal in self.signals.items()]
-        return "\n  ".join([f"Recording of {self.source or 'unknown source'}", *lines, *self.notes])
+        return "\n  ".join([f"Recording of {self.source or 'unknown source'}", *lines, *self.remarks])
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Numbers of the mechanism that were others, and notes."""
+        numbers = (f"with {name} = {np.array2string(x, precision=6)}" for name, x in self.numbers.items())
+        return (*numbers, *self.notes)
 
     @property
     def timings(self) -> dict[str, Timing]:
@@ -178,13 +187,27 @@ class Recording:
         for name in moved:
             signals[name] = dataclasses.replace(self[name], t=self[name].t + seconds)
         note = f"{', '.join(moved) if names is not None else 'all signals'}: shifted by {seconds:.6g} s"
-        return Recording(signals, self.source, (*self.notes, note))
+        return dataclasses.replace(self, signals=signals, notes=(*self.notes, note))
+
+    def with_numbers(self, numbers: Mapping[str, Numbers]) -> "Recording":
+        """The recording of a mechanism some of whose numbers were others meanwhile, and known: the mass of a payload,
+        the stiffness of a brake that was set. All that is asked of the recording is asked of that mechanism.
+
+        Args:
+            numbers: Of the mechanism, by the names that may be free [SI].
+
+        Raises:
+            ArgumentError: One of them is no finite number.
+        """
+        by_name("numbers", numbers, "numbers of the mechanism by name, as in {'payload.mass': 0.5}")
+        new = {name: _unchangeable(np.asarray(finite(f"numbers[{name!r}]", value))) for name, value in numbers.items()}
+        return dataclasses.replace(self, numbers={**self.numbers, **new})
 
     def merged(self, other: "Recording") -> "Recording":
         """The signals of both recordings, whose clocks agree.
 
         Raises:
-            ArgumentError: Both have a signal of one name.
+            ArgumentError: Both have a signal of one name, or other numbers of the mechanism.
         """
         of_type("other", other, Recording, "a recording")
         if twice := [name for name in self.signals if name in other.signals]:
@@ -192,8 +215,12 @@ class Recording:
                 f"merged: expected signals of different names; found {', '.join(repr(name) for name in twice)} in both "
                 f"{self.source or 'the recording'} and {other.source or 'the other'}; read_recording(columns=…) renames"
             )
+        for name in self.numbers.keys() & other.numbers.keys():
+            if not np.array_equal(one := self.numbers[name], another := other.numbers[name]):
+                raise ArgumentError(f"merged: expected one number {name!r} of both; found {one} and {another}")
         source = " + ".join(dict.fromkeys(text for text in (self.source, other.source) if text))
-        return Recording({**self.signals, **other.signals}, source, (*self.notes, *other.notes))
+        signals, notes = {**self.signals, **other.signals}, (*self.notes, *other.notes)
+        return Recording(signals, source, notes, {**self.numbers, **other.numbers})
 
 
 def sampled(name: str, t: np.ndarray, values: np.ndarray, unit: str | None) -> tuple[Signal, list[str]]:

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from fgmbs.arguments import finite_number, of_type
 from fgmbs.compiled.program import program
 from fgmbs.errors import ArgumentError
+from fgmbs.graph.given import of_recordings
 from fgmbs.graph.model import rebuilt
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import AbstractInput
@@ -152,6 +153,7 @@ def free_run(
     for horizon in horizons:
         if horizon <= 0:
             raise ArgumentError(f"horizons: expected positive times in seconds; found {horizon!r}")
+    mechanism, _ = of_recordings(mechanism, [recording])
     given = start is not None or start_velocities is not None
     own = _own(mechanism, sensors, inputs) if fit_start else Free()
     mechanism, sensors, inputs, beginning = _known(mechanism, recording, sensors, inputs, dt)
