@@ -1,12 +1,13 @@
 """What a rotary pendulum is made of, from several recordings at once, each foretold from the others.
 
-    python experiments/furuta_identification.py [--level] [--method smoother] [--windows sine_4V] [--out …]
+    python experiments/furuta_identification.py [--level] [--method smoother] [--windows sine_4V free_2024] [--out …]
 
 The arm turns about an axis that is not quite upright. Its encoder counts from wherever it was switched on, so that
 each recording has a tilt of its own, in the directions of its own zero, and a zero of the pendulum's encoder. They are
 found together with what all recordings share: inertias, friction, the motor. With --level the axis is upright.
 What is left out is foretold with tilt and zero found together with its first state, everything else from the others,
-or from the windows if these are named.
+or from the windows if these are named. In free_2024 the arm is held, which its recording says (`with_numbers`), and the
+drag of the pendulum is found, too.
 """
 
 import time
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 import xarray as xr
-from rigs.compared import ROTARY, WINDOWS, by_array, rotary
+from rigs.compared import HELD, ROTARY, WINDOWS, by_array, rotary
 
 import fgmbs
 from fgmbs import Unknown, results
@@ -32,6 +33,8 @@ def identified(
 ) -> fgmbs.Identification:
     rigs = [rotary(name) for name in windows]
     free = {name: Unknown(x[..., 0], lower=x[..., 1], upper=x[..., 2]) for name, x in by_array(ROTARY).items()}
+    if set(windows) & set(HELD):
+        free["drag"] = Unknown((1e-9, 1e-7), lower=0.0, upper=1e-5)
     free["pendulum.bias"] = Unknown(0.0, lower=-0.1, upper=0.1, own=True)
     if not level:
         free["tilt"] = Unknown((0.0, 0.0), sigma=LEANS, own=True)

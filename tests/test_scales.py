@@ -222,7 +222,7 @@ def test_first_sizes_of_noise_and_vague_starts_scale():
         inputs = RandomWalk("motor", name="torque"), GaussMarkov("x_P1", time_constant=T), Disturbance()
         _, first, _ = freed_sizes(mechanism, (), inputs, 2.0 * T)
         torque, force, disturbance = (float(one.size) for one in first)
-        (start,) = checked_start(mechanism, 1, first, [0.01 * T], None, None, None)
+        (start,) = checked_start([mechanism], 1, first, [0.01 * T], None, None, None)
         units = np.array([N * L / T**0.5, N, N * L / T, N * L, N])
         return np.array([torque, force, disturbance, *start.sigma[2:]]) / units
 

@@ -16,6 +16,10 @@ from rigs.simulation_error import Free, Readings
 
 WINDOWS = {"sine_4V": (0.0, 3.3), "sine_1V": (0.0, 3.3), "step_2V": (2.5, 5.8), "step_4V": (0.2, 3.5)}
 """From a rest on [s]; the first is fitted."""
+HELD = {"free_2024": (4.0, 7.3)}
+"""The pendulum swings and the arm is held: its encoder does not see it move."""
+CLAMP = 15.0, 0.09
+"""What holds it, stiff enough for that."""
 MISSING = 0.430284, 4.0
 """The message that the file step_4V lacks: one comes every second, and the arm sets off here."""
 ROTARY: Free = {
@@ -53,6 +57,8 @@ class Rig(NamedTuple):
     """Time step of SciPy's integration [s]."""
     horizon: float | None
     """Of the free runs that `fgmbs.identify` fits [s]."""
+    numbers: Mapping[str, tuple[float, ...]] = {}
+    """Those of the mechanism that were others meanwhile."""
 
     @property
     def state(self) -> Free:
@@ -68,7 +74,8 @@ class Rig(NamedTuple):
     @property
     def recording(self) -> fgmbs.Recording:
         values = dict(zip(self.readings.names, self.readings.values.T, strict=True))
-        recording = fgmbs.Recording.of(self.readings.t, values, units=dict.fromkeys(values, "rad"))
+        units = dict.fromkeys(values, "rad")
+        recording = fgmbs.Recording.of(self.readings.t, values, units=units).with_numbers(self.numbers)
         stamps, command = self.readings.command
         return recording.merged(fgmbs.Recording.of(stamps, {"u": command})) if self.inputs else recording
 
@@ -84,18 +91,23 @@ class Rig(NamedTuple):
 
 def rotary(name: str = "sine_4V") -> Rig:
     """The rotary pendulum in a recording; angles are from the rest at its start."""
-    begin, end = WINDOWS[name]
-    recording = furuta.recording(name)
-    u, window = recording["u"], recording.between(begin, end)
-    stamps, values = (np.r_[MISSING[k], part] if name == "step_4V" else part for k, part in enumerate((u.t, u.values)))
-    stamps, values = np.r_[0.0, stamps - window["arm"].t[0]], np.r_[0.0, values]
+    recording, driven = furuta.recording(name), name in WINDOWS
+    window = recording.between(*(WINDOWS | HELD)[name])
     t = window["arm"].t - window["arm"].t[0]
     angles = np.stack([window[axis].values for axis in ("arm", "pendulum")], axis=1)
-    angles -= np.median(angles[t < stamps[1]], axis=0)
+    stamps = values = np.zeros(1)
+    if driven:
+        u = recording["u"]
+        both = (np.r_[MISSING[k], part] if name == "step_4V" else part for k, part in enumerate((u.t, u.values)))
+        stamps, values = (np.r_[0.0, part] for part in both)
+        stamps[1:] -= window["arm"].t[0]
+        angles -= np.median(angles[t < stamps[1]], axis=0)
+    else:
+        angles[:, 0] -= np.median(angles[:, 0])
     readings = Readings(t, angles, ("arm", "pendulum"), 1e-3, (stamps, values))
     mechanism, motor = furuta.Furuta(drag=(0.0, 0.0)), Command("motor", "u")
     models = other_models.FURUTA, other_models.build_furuta, other_models.furuta_rates
-    return Rig(readings, ROTARY, mechanism, (motor,), *models, 5e-4, None)
+    return Rig(readings, ROTARY, mechanism, (motor,), *models, 5e-4, None, {} if driven else {"clamp": CLAMP})
 
 
 def double(length: float, run: int = 7, start: float = 2.0) -> Rig:

@@ -48,6 +48,8 @@ class Furuta(AbstractMechanism):
     """[m/s²]"""
     tilt: Float[Array, "2"] = _number((0.0, 0.0))
     """How far the arm's axis leans to where the arm points at 0, and at a quarter of a turn [rad]."""
+    clamp: Float[Array, "2"] = _number((0.0, 0.0))
+    """Stiffness and damping of what holds the arm at 0 [N·m, N·m·s]."""
     motor_gain: Float[Array, ""] = _number(0.0469)
     """Torque of the motor by voltage, for whoever commands a voltage [N·m/V]; from sine_4V."""
 
@@ -99,7 +101,9 @@ class Furuta(AbstractMechanism):
 
     def forces(self, q, dq, t):
         friction = fgmbs.Friction(self.viscous, self.coulomb, quadratic=self.drag, width=WIDTH)
-        return lagrangian.forces(self.kinetic, self.potential, q, dq) - friction(dq)
+        stiffness, damping = self.clamp
+        held = jnp.zeros_like(dq).at[0].set(stiffness * q[0] + damping * dq[0])
+        return lagrangian.forces(self.kinetic, self.potential, q, dq) - friction(dq) - held
 
     def actuation(self, q, t):
         return jnp.array([[1.0], [0.0]], q.dtype)

@@ -70,7 +70,8 @@ def identify(
 
     Args:
         mechanism: The mechanism with first values of its parameters.
-        recordings: What was recorded; parameters are shared, each recording has a motion of its own.
+        recordings: What was recorded; parameters are shared, each recording has a motion of its own, and the numbers that
+            `Recording.with_numbers` gives it.
         sensors: What the signals mean.
         inputs: Forces besides those of the mechanism, as in `smooth`: recorded commands, unknown forces. By default a
             white `Disturbance` whose power is found from the data.

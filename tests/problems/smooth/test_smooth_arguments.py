@@ -92,7 +92,7 @@ def test_other_arguments(fourbar, recording, arguments, expected):
 def test_a_start_is_unknown_anyway(fourbar):
     for given, name in (({"x_P1": fgmbs.Unknown(1.0)}, "start"), ({"y_P1": fgmbs.Unknown()}, "start_velocities")):
         starts = {"start": None, "start_velocities": None} | {name: given}
-        found = message(lambda starts=starts: checked_start(fourbar, 1, (), [0.01], **starts, sigma=None))
+        found = message(lambda starts=starts: checked_start([fourbar], 1, (), [0.01], **starts, sigma=None))
         assert found.startswith(
             f"{name}[{next(iter(given))!r}]: expected a number; found Unknown; every start is found"
         )
