@@ -88,6 +88,26 @@ def test_frames_shapes_and_screws():
         (lambda: robots.link("a", center=(1, 2)), "link 'a': center: expected 3 numbers; found shape (2,)"),
         (lambda: robots.revolute("j", "a", "b", (0, 0, 0)), "joint 'j': axis: expected a direction as axis; found (0"),
         (lambda: robots.revolute("j", "a", "b", (0, 0, 1), dampng=1), "expected details of (lower, upper, max_velo"),
+        (
+            lambda: turning(mimic=("k", 1, 2, 3)),
+            "joint 'j': mimic: expected (other joint, multiplier, offset), the last",
+        ),
+        (lambda: turning(mimic=("k", "2")), "joint 'j': mimic[1]: expected a finite number; found '2'"),
+        (
+            lambda: turning(mimic=(2.0, "k")),
+            "joint 'j': mimic: expected the name of the other joint first; found float",
+        ),
+        (lambda: turning(lower=True), "joint 'j': lower: expected a finite number; found True"),
+        (lambda: turning(damping=None), "joint 'j': damping: expected a finite number; found None"),
+        (lambda: turning(upper=10**400), "joint 'j': upper: expected a finite number; found 1000"),
+        (
+            lambda: robots.closure("revolute", "c", "a", "b", axis=(0, 0, 0)),
+            "closure 'c': axis: expected a direction as axis; found (0",
+        ),
+        (
+            lambda: pendulum().limits("foo"),
+            "key: expected 'lower', 'upper', 'max_velocity' or 'max_effort'; found 'foo'",
+        ),
     ],
 )
 def test_what_is_no_part(make, text):
@@ -125,6 +145,10 @@ def pendulum(*parts, floating=False, **details):
     body = dict(mass=1.0, center=(0, 0, -0.5), inertia=(0.1, 0.1, 0.1))
     pin = robots.revolute("pin", "rod", "bob", (0, 1, 0), **details)
     return robots.robot(robots.link("rod", **body), robots.link("bob", **body), pin, *parts, floating=floating)
+
+
+def turning(**details):
+    return robots.revolute("j", "a", "b", (0, 0, 1), **details)
 
 
 def test_a_joint_on_a_link_that_is_not_there():
