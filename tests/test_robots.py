@@ -86,8 +86,29 @@ def test_frames_shapes_and_screws():
             "link 'a': inertia: expected 3 or 6 numbers, or 3×3; found shape",
         ),
         (lambda: robots.link("a", center=(1, 2)), "link 'a': center: expected 3 numbers; found shape (2,)"),
+        (lambda: robots.link("a", 1.0, inertia=np.diag([1, 1, 1]) + np.eye(3, k=1)), "inertia: expected a symmetric"),
         (lambda: robots.revolute("j", "a", "b", (0, 0, 0)), "joint 'j': axis: expected a direction as axis; found (0"),
         (lambda: robots.revolute("j", "a", "b", (0, 0, 1), dampng=1), "expected details of (lower, upper, max_velo"),
+        (
+            lambda: turning(mimic=("k", 1, 2, 3)),
+            "joint 'j': mimic: expected (other joint, multiplier, offset), the last",
+        ),
+        (lambda: turning(mimic=("k", "2")), "joint 'j': mimic[1]: expected a finite number; found '2'"),
+        (
+            lambda: turning(mimic=(2.0, "k")),
+            "joint 'j': mimic: expected the name of the other joint first; found float",
+        ),
+        (lambda: turning(lower=True), "joint 'j': lower: expected a finite number; found True"),
+        (lambda: turning(damping=None), "joint 'j': damping: expected a finite number; found None"),
+        (lambda: turning(upper=10**400), "joint 'j': upper: expected a finite number; found 1000"),
+        (
+            lambda: robots.closure("revolute", "c", "a", "b", axis=(0, 0, 0)),
+            "closure 'c': axis: expected a direction as axis; found (0",
+        ),
+        (
+            lambda: pendulum().limits("foo"),
+            "key: expected 'lower', 'upper', 'max_velocity' or 'max_effort'; found 'foo'",
+        ),
     ],
 )
 def test_what_is_no_part(make, text):
@@ -125,6 +146,10 @@ def pendulum(*parts, floating=False, **details):
     body = dict(mass=1.0, center=(0, 0, -0.5), inertia=(0.1, 0.1, 0.1))
     pin = robots.revolute("pin", "rod", "bob", (0, 1, 0), **details)
     return robots.robot(robots.link("rod", **body), robots.link("bob", **body), pin, *parts, floating=floating)
+
+
+def turning(**details):
+    return robots.revolute("j", "a", "b", (0, 0, 1), **details)
 
 
 def test_a_joint_on_a_link_that_is_not_there():
@@ -172,18 +197,3 @@ def test_nothing_hangs_on_the_ground_and_floats(data_dir):
         robots.robot(robots.link("a", **LINK), robots.revolute("j", "world", "a", (0, 1, 0)), floating=True)
     with pytest.raises(DescriptionError, match="of a robot that floats; found 'world_joint'"):
         fgmbs.load(data_dir / "robots/ur5/ur5.urdf", floating=True)
-
-
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (lambda: robots.link("a", 1.0, inertia=np.diag([1, 1, 1]) + np.eye(3, k=1)), "inertia: expected a symmetric"),
-        (lambda: robots.revolute("j", "world", "a", (0, 0, 1), mimic=("k", "2")), "mimic: expected a finite number"),
-        (lambda: robots.revolute("j", "world", "a", (0, 0, 1), lower=True), "lower: expected a number; found True"),
-        (lambda: robots.closure("revolute", "c", "a", "b", axis=(0, 0, 0)), "closure 'c': axis"),
-        (lambda: five_bar().limits("foo"), "key: expected"),
-    ],
-)
-def test_what_a_part_cannot_be_made_of(make, text):
-    with pytest.raises(ArgumentError, match=text):
-        make()

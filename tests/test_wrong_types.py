@@ -40,11 +40,24 @@ CALLS = {
     "fgmbs.readings(m, None, S)": "motion: expected one with t, q and dq, as fgmbs.simulate gives it; found NoneType",
     "fgmbs.observability(m, None, S)": "motion: expected one with t, q and dq",
     "fgmbs.planar.mechanism({'name': 'A'})": "parts: expected points, bodies … as the functions of fgmbs.planar make",
-    "fgmbs.robots.link('a', mass='heavy')": "link 'a': mass: expected a finite number; found 'heavy'",
-    "fgmbs.robots.link('a', mass=None)": "link 'a': mass: expected a finite number; found None",
-    "fgmbs.robots.screw('s', 'world', 'a', (0, 0, 1), pitch='x')": "joint 's': pitch: expected a number; found str 'x'",
-    "fgmbs.robots.cylinder('x', 1)": "cylinder: radius: expected a finite number; found 'x'",
-    "fgmbs.robots.revolute('j', 'world', 'a', (0, 0, 1), mimic='k')": "joint 'j': mimic: expected (other joint, mult",
+    "robots.link('a', mass='heavy')": "link 'a': mass: expected a finite number; found 'heavy'",
+    "robots.link('a', mass=[1, 2])": "link 'a': mass: expected a finite number; found [1, 2]",
+    "robots.link('a', mass=None)": "link 'a': mass: expected a finite number; found None",
+    "robots.link('a', shapes=robots.sphere(1.0))": "link 'a': shapes: expected boxes, cylinders and spheres in a list",
+    "robots.link('a', shapes=('box',))": "link 'a': shapes: expected boxes, cylinders and spheres in a list; found str",
+    "robots.link(['a'])": "link: name: expected a text; found list ['a']",
+    "robots.screw('j', 'a', 'b', (0, 0, 1), 'x')": "joint 'j': pitch: expected a finite number; found 'x'",
+    "robots.cylinder('x', 1)": "cylinder: radius: expected a finite number; found 'x'",
+    "robots.cylinder(1, None)": "cylinder: length: expected a finite number; found None",
+    "robots.sphere('x')": "sphere: radius: expected a finite number; found 'x'",
+    "robots.box((1, 1, 1), color=3)": "box: color: expected a text; found int 3",
+    "robots.spherical('j', 'a', 'b', mimic='joint')": "joint 'j': mimic: expected (other joint, multiplier, offset)",
+    "robots.spherical('j', ['a'], 'b')": "joint: parent: expected a text; found list ['a']",
+    "robots.closure('fixed', 'c', None, 'b')": "closure: link_a: expected a text; found NoneType None",
+    "robots.frame('f', 3)": "frame: link: expected a text; found int 3",
+    "robots.robot(robots.link('a'), floating='no')": "floating: expected True or False; found str 'no'",
+    "robots.robot(robots.link('a'), name=3)": "robot: name: expected a text; found int 3",
+    "robots.robot(robots.link('a')).limits(1)": "key: expected 'lower', 'upper', 'max_velocity' or 'max_effort'",
     "fgmbs.load({})": "path: expected the path of a file; found dict {}",
     "fgmbs.load('a\\0b')": "path: expected the path of a file; found 'a\\x00b', with a NUL character",
     "fgmbs.read_recording({})": "path: expected the path of a file",
@@ -60,6 +73,7 @@ CALLS = {
 def answers(configs):
     code = f"""
 import fgmbs, numpy as np
+from fgmbs import robots
 m = fgmbs.load({str(configs / "mechanisms" / "pendulum.yaml")!r})
 S = (fgmbs.sensors.Gyroscope("gyro", body="rod", sigma=0.1),)
 r = fgmbs.Recording.of(np.arange(9.0), {{"gyro": np.arange(9.0)}})

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import fgmbs
-from fgmbs import planar
+from fgmbs import planar, robots
 from fgmbs.errors import FgmbsError
 from fgmbs.inputs import Command, Disturbance, RandomWalk
 from fgmbs.sensors import Encoder, Gyroscope, Position
@@ -32,6 +32,8 @@ MOTION = fgmbs.simulate(PENDULUM, 0.4, 0.01)
 START = {"x_tip": 0.6, "y_tip": -0.8}
 GROUND, TIP = planar.point("A", 0, 0, fixed=True), planar.point("B", 1, 0)
 ROD = planar.body("b", "A", "B", mass=1, I0=1, cog=(0.5, 0))
+LINKS = [robots.link(name, 1.0, inertia=(1, 1, 1)) for name in "ab"]
+HINGE, BALL = robots.revolute("a", "world", "a", (0, 0, 1)), robots.spherical("b", "a", "b")
 ESTIMATE = dict(dt=0.01, start=START, start_sigma=(0.1, 1.0), integrator="hermite_simpson")
 
 CALLS = {
@@ -82,6 +84,31 @@ CALLS = {
         ["b", "A", "B"],
         dict(mass=1, I0=1, cog=(0.5, 0.0), length="auto", visual={"radius": 0.1}),
     ),
+    "link": (
+        robots.link,
+        ["a"],
+        dict(mass=1.0, center=(0, 0, 1), inertia=(1, 1, 1), shapes=[robots.sphere(0.1)]),
+    ),
+    "joint": (
+        lambda *args, **more: robots.robot(*LINKS, HINGE, robots.joint(*args, **more)),
+        ["revolute", "b", "a", "b"],
+        dict(xyz=(0, 0, 1), rpy=(0, 0, 1), axis=(0, 1, 0), mimic=("a", 2.0), lower=-1.0, damping=0.1, actuated=True),
+    ),
+    "screw": (robots.screw, ["b", "a", "b", (0, 0, 1), 0.1], dict(max_effort=1.0)),
+    "mimic": (lambda *mimic: robots.revolute("b", "a", "b", (0, 0, 1), mimic=mimic), ["a", 2.0, 0.1], {}),
+    "closure": (
+        lambda *args, **more: robots.robot(*LINKS, HINGE, BALL, robots.closure(*args, **more)),
+        ["spherical", "c", "world", "b"],
+        dict(xyz_a=(0, 0, 1), rpy_b=(0, 0, 1), axis=(0, 1, 0)),
+    ),
+    "frame": (
+        lambda *args, **more: robots.robot(*LINKS, HINGE, BALL, robots.frame(*args, **more)),
+        ["f", "b"],
+        dict(xyz=(0, 0, 1), rpy=(0, 0, 1)),
+    ),
+    "cylinder": (robots.cylinder, [0.1, 0.2], dict(xyz=(0, 0, 1), rpy=(0, 0, 1), color="red")),
+    "robot": (robots.robot, [*LINKS, HINGE, BALL], dict(name="r", gravity=(0, 0, -9.81), floating=False)),
+    "limits": (robots.robot(*LINKS, HINGE, BALL).limits, ["lower"], {}),
     "mechanism": (planar.mechanism, [GROUND, TIP, ROD], dict(gravity=(0.0, -9.81), parameters={"L": 1.0})),
 }
 QUICK = tuple(CALLS)[tuple(CALLS).index("assemble") :]

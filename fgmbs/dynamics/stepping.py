@@ -172,6 +172,8 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
     if stepper.outside:  # the accelerations may jump at the start
         start = stepper.start(start.q, start.dq, t - dt, known.at(0))
 
+    drifted = State(stepper.mechanism.retract(start.q, dt * start.dq), start.dq)
+
     def correct(search: _Search, p: _Point, r_q, r_dq) -> _Search:
         """The point moved back by residuals."""
         moved = State(stepper.mechanism.retract(p.q, -r_q), p.dq - r_dq)
@@ -214,9 +216,10 @@ def _solved(stepper: Stepper, start: Step, guess: State, t, dt, known) -> tuple[
         more = going(search) & (search.k < search.most)
         after = _if(more & ~search.newton, iterate, search, p)
         after = _if(more & search.newton, newton, after, p)
-        # Newton's method begins anew: slow iterations may have gone anywhere.
+        # Newton's method begins anew, without accelerations: slow iterations may have gone anywhere, and where forces
+        # are stiff so does a guess.
         fails = ~search.newton & going(after) & (slow(after) | (after.k >= after.most))
-        anew = after._replace(state=guess, most=after.k + _NEWTON_LIMIT, newton=jnp.asarray(True))
+        anew = after._replace(state=drifted, most=after.k + _NEWTON_LIMIT, newton=jnp.asarray(True))
         after = jax.tree.map(lambda new, old: jnp.where(fails, new, old), anew, after)
         return after, Step(p.q, p.dq, p.ddq), more
 

@@ -72,6 +72,14 @@ class AbstractKinematics(eqx.Module):
         return 1.0
 
     @property
+    def rows_are_gaps(self) -> bool:
+        """Whether the rows of Φ are lengths and angles by which the mechanism is open, zero only where it is closed.
+
+        By default it is not taken for granted: a row such as the sine of an angle is zero half a turn off, too.
+        """
+        return False
+
+    @property
     def reach(self) -> Velocities:
         """How far each local coordinate moves at most, about: how far a search throws it."""
         return _reach(self)
@@ -123,9 +131,10 @@ class AbstractKinematics(eqx.Module):
     def openings(self, q: Coordinates, t: Scalar) -> Constraints:
         """How far each constraint is open, |Φ_i| / |∂Φ_i/∂q|: how far q would have to move to close it [m, rad].
 
-        A row that does not change to first order is compared with the one that changes most. A family whose rows are
-        lengths and angles themselves says those.
+        A row that does not change to first order is compared with the one that changes most.
         """
+        if self.rows_are_gaps:
+            return jnp.abs(self.constraints(q, t))
         sizes = self.constraint_sizes
         slopes = jnp.linalg.norm(self.constraint_jacobian(q, t), axis=1) / sizes
         steepest = jnp.max(slopes, initial=0.0)

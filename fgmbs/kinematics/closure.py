@@ -18,6 +18,8 @@ _LEAST_DAMPING, _MOST_DAMPING = 1e-12, 1e9
 """Damping relative to rows of unit length: the least keeps redundant rows and free directions solvable."""
 _STUCK = 1e-9
 """Slope of the gaps, relative to them, below which no step makes them smaller to first order."""
+_CONSTANT = 1e-6
+"""Length of a normalized row, below which it is rounding: no step changes its gap, nor is it judged by it."""
 
 
 class Closure(eqx.Module):
@@ -167,11 +169,13 @@ def close(
         J = jacobian(s.q)
         norms = row_norms(J, row_sizes)
         J, gaps = J / norms[:, None], rows(s.q) / norms
+        changes = jnp.linalg.norm(J, axis=1) > _CONSTANT
+        J, before = J * changes[:, None], jnp.linalg.norm(gaps * changes)
         slope = gaps @ J
-        stuck = jnp.linalg.norm(slope) <= _STUCK * jnp.linalg.norm(gaps)
+        stuck = jnp.linalg.norm(slope) <= _STUCK * before
         trial = mechanism.moved(s.q, -spd_solve(product(J.T, J) + s.damping * identity, slope))
         gaps_trial = rows(trial) / norms
-        lower = jnp.linalg.norm(gaps_trial) < jnp.linalg.norm(gaps)  # False for NaN
+        lower = jnp.linalg.norm(gaps_trial * changes) < before  # False for NaN
         left = jnp.max(jnp.abs(jnp.where(lower, gaps_trial, gaps)), initial=0.0)
         closed = left <= 1e3 * rounding
         damping = jnp.where(lower, jnp.maximum(s.damping / 10, _LEAST_DAMPING), s.damping * 10)

@@ -264,9 +264,14 @@ class AbstractMechanism(AbstractKinematics):
 
 
 def checked_mechanism(mechanism: object) -> None:
-    """Refuses what is no mechanism.
+    """Refuses what is no mechanism, or one in which nothing moves.
 
     Raises:
-        ArgumentError: It is none.
+        ArgumentError: It is none, or has no coordinates.
     """
     of_type("mechanism", mechanism, AbstractMechanism, "a mechanism, as fgmbs.load makes one of a file")
+    if mechanism.nv == 0:
+        raise ArgumentError(
+            f"mechanism: expected one with coordinates; found '{mechanism.title}', in which nothing moves. A robot "
+            "moves by its joints, or where its root floats (floating=True)"
+        )

@@ -7,6 +7,7 @@ import numpy as np
 
 from fgmbs.arguments import finite, finite_number, of_type
 from fgmbs.errors import ArgumentError, DescriptionError
+from fgmbs.mechanisms.tree.checks import MAY_BE_INFINITE
 from fgmbs.mechanisms.tree.description import (
     Closure,
     ClosureKind,
@@ -43,9 +44,11 @@ def robot(*parts: Part, name: str = "robot", gravity: Numbers = (0.0, 0.0, -9.81
         floating: Whether its root floats.
 
     Raises:
-        ArgumentError: Something that is no part.
+        ArgumentError: Something that is no part, or another argument of the wrong type.
         DescriptionError: All faults, each with the part, what was found and what is accepted.
     """
+    _texts("robot", name=name)
+    of_type("floating", floating, bool, "True or False")
     for part in parts:
         of_type("parts", part, (Link, Joint, Closure, Frame), "links, joints … as fgmbs.robots makes them")
     links, joints, closures, frames = (
@@ -75,7 +78,14 @@ def link(
         inertia: About the centre of mass along the axes of the link: xx, yy, zz, or these and xy, xz, yz, or a matrix
             [kg m²].
         shapes: What is drawn, as `box`, `cylinder` and `sphere` make it.
+
+    Raises:
+        ArgumentError: What is not what is said here, by name.
     """
+    _texts("link", name=name)
+    of_type(f"link '{name}': shapes", shapes, (tuple, list), _SHAPES)
+    for shape in shapes:
+        of_type(f"link '{name}': shapes", shape, Shape, _SHAPES)
     given = np.asarray(finite(f"link '{name}': inertia", inertia))
     if given.shape == (3, 3):
         if np.max(np.abs(given - given.T)) > _SKEWED * np.max(np.abs(given)):
@@ -85,7 +95,7 @@ def link(
         raise ArgumentError(f"link '{name}': inertia: expected 3 or 6 numbers, or 3×3; found shape {given.shape}")
     xx, yy, zz, xy, xz, yz = (*given.tolist(), 0.0, 0.0, 0.0)[:6]
     at = _vector(f"link '{name}': center", center)
-    mass = finite_number(mass, f"link '{name}': mass")
+    mass = _number(f"link '{name}': mass", mass)
     return Link(name, mass, at, ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)), tuple(shapes))
 
 
@@ -151,12 +161,17 @@ def joint(
         mimic: (other joint, multiplier, offset): q = multiplier q_other + offset.
         details: `lower`, `upper`, `max_velocity`, `max_effort`, `damping`, `friction`, `stiffness`, `spring_reference`,
             `rotor_inertia`, `gear_ratio`, `pitch`, `actuated`, as `fgmbs.mechanisms.tree.description.Joint` has them.
+
+    Raises:
+        ArgumentError: What is not what is said here, by name.
     """
+    _texts("joint", kind=kind, name=name, parent=parent, child=child)
     unknown = sorted(set(details) - set(_DETAILS))
     if unknown:
         raise ArgumentError(f"joint '{name}': expected details of ({', '.join(_DETAILS)}); found {', '.join(unknown)}")
     details = {key: _detail(f"joint '{name}': {key}", key, value) for key, value in details.items()}
-    along, follows = _axis(f"joint '{name}'", axis), _mimic(f"joint '{name}': mimic", mimic)
+    along = _axis(f"joint '{name}': axis", axis)
+    follows = None if mimic is None else _mimic(f"joint '{name}': mimic", mimic)
     return Joint(name, kind, parent, child, _pose(f"joint '{name}'", xyz, rpy), along, mimic=follows, **details)
 
 
@@ -176,20 +191,26 @@ def closure(
 
     Args:
         kind: revolute, prismatic, spherical, fixed or connect.
-        axis: In both frames.
+        axis: In both frames, of any length but zero.
+
+    Raises:
+        ArgumentError: What is not what is said here, by name.
     """
+    _texts("closure", kind=kind, name=name, link_a=link_a, link_b=link_b)
     what = f"closure '{name}'"
-    poses = _pose(what, xyz_a, rpy_a), _pose(what, xyz_b, rpy_b)
-    return Closure(name, kind, link_a, poses[0], link_b, poses[1], _axis(what, axis))
+    along = _axis(f"{what}: axis", axis)
+    return Closure(name, kind, link_a, _pose(what, xyz_a, rpy_a), link_b, _pose(what, xyz_b, rpy_b), along)
 
 
 def frame(name: str, link: str, xyz: Numbers = (0, 0, 0), rpy: Numbers = (0, 0, 0)) -> Frame:
     """A named place on a link."""
+    _texts("frame", name=name, link=link)
     return Frame(name, link, _pose(f"frame '{name}'", xyz, rpy))
 
 
 def box(edges: Numbers, xyz: Numbers = (0, 0, 0), rpy: Numbers = (0, 0, 0), color: str = "") -> Shape:
     """A box to draw [m]."""
+    _texts("box", color=color)
     return Shape("box", _pose("box", xyz, rpy), _vector("box: edges", edges), color=color)
 
 
@@ -197,19 +218,29 @@ def cylinder(
     radius: float, length: float, xyz: Numbers = (0, 0, 0), rpy: Numbers = (0, 0, 0), color: str = ""
 ) -> Shape:
     """A cylinder along z to draw [m]."""
-    size = finite_number(radius, "cylinder: radius"), finite_number(length, "cylinder: length")
+    _texts("cylinder", color=color)
+    size = _number("cylinder: radius", radius), _number("cylinder: length", length)
     return Shape("cylinder", _pose("cylinder", xyz, rpy), size, color=color)
 
 
 def sphere(radius: float, xyz: Numbers = (0, 0, 0), color: str = "") -> Shape:
     """A sphere to draw [m]."""
-    return Shape("sphere", _pose("sphere", xyz, (0, 0, 0)), (finite_number(radius, "sphere: radius"),), color=color)
+    _texts("sphere", color=color)
+    return Shape("sphere", _pose("sphere", xyz, (0, 0, 0)), (_number("sphere: radius", radius),), color=color)
 
 
 _DETAILS = (
     *("lower", "upper", "max_velocity", "max_effort", "damping", "friction", "stiffness", "spring_reference"),
     *("rotor_inertia", "gear_ratio", "pitch", "actuated"),
 )
+_SHAPES = "boxes, cylinders and spheres in a list"
+_MIMIC = "(other joint, multiplier, offset), the last two at wish"
+
+
+def _texts(what: str, **given: object) -> None:
+    """Refuses names that are no texts."""
+    for argument, value in given.items():
+        of_type(f"{what}: {argument}", value, str, "a text")
 
 
 _SKEWED = 1e-9
@@ -220,30 +251,38 @@ def _pose(what: str, xyz: Numbers, rpy: Numbers) -> Pose:
     return from_rpy(_vector(f"{what}: xyz", xyz), _vector(f"{what}: rpy", rpy))
 
 
-def _detail(argument: str, key: str, value: object) -> float | bool:
+def _detail(argument: str, key: str, value: Any) -> float | bool:
     """A number, which may be infinite; of `actuated` a boolean."""
     if key == "actuated":
         of_type(argument, value, bool, "True or False")
         return value
-    if isinstance(value, bool):
-        raise ArgumentError(f"{argument}: expected a number; found {value}")
-    of_type(argument, value, (int, float, np.number), "a number")
-    return float(value)
+    if key in MAY_BE_INFINITE and isinstance(value, float | np.floating):
+        return float(value)
+    return _number(argument, value)
 
 
-def _axis(what: str, axis: Numbers) -> Vector:
+def _number(argument: str, value: object) -> float:
+    """A finite number; a boolean is none."""
+    if isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{argument}: expected a finite number; found {value}")
+    return finite_number(value, argument)
+
+
+def _mimic(argument: str, given: Any) -> Mimic:
+    of_type(argument, given, (tuple, list), _MIMIC)
+    if not 1 <= len(given) <= 3:
+        raise ArgumentError(f"{argument}: expected {_MIMIC}; found {len(given)} entries")
+    leader, *numbers = given
+    of_type(argument, leader, str, "the name of the other joint first")
+    return Mimic(leader, *(_number(f"{argument}[{i}]", number) for i, number in enumerate(numbers, 1)))
+
+
+def _axis(argument: str, given: Numbers) -> Vector:
+    """A direction of unit length."""
     try:
-        return unit_axis(_vector(f"{what}: axis", axis), f"{what}: axis")[0]
+        return unit_axis(_vector(argument, given), argument)[0]
     except DescriptionError as error:
         raise ArgumentError(str(error)) from None
-
-
-def _mimic(argument: str, given: Any) -> Mimic | None:
-    if given is None:
-        return None
-    if not isinstance(given, tuple | list) or not 1 <= len(given) <= 3 or not isinstance(given[0], str):
-        raise ArgumentError(f"{argument}: expected (other joint, multiplier, offset); found {given!r}")
-    return Mimic(given[0], *(finite_number(number, argument) for number in given[1:]))
 
 
 def _vector(argument: str, given: Numbers) -> Vector:

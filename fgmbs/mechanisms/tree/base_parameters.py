@@ -47,7 +47,7 @@ def base_parameters_of(robot: Robot) -> BaseParameters:
     shift, *rates = rng.normal(size=(3, samples, robot.nv))
     q = jax.vmap(lambda v: robot.retract(robot.reference, v))(np.pi * shift)
     rows = jax.vmap(lambda *state: compiled.regressor(topology, numbers, *state))(q, *rates)
-    Y = np.asarray(rows).reshape(-1, len(names))
+    Y = np.asarray(rows).reshape(samples * robot.nv, len(names))
     size = np.linalg.norm(Y, axis=0)
     seen = size > _NONE * np.max(size, initial=0.0)
     size = np.where(seen, size, 1.0)

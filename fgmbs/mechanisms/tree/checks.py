@@ -191,10 +191,17 @@ def _tree(description: RobotDescription) -> Iterator[str]:
 
 def _mimics(description: RobotDescription) -> Iterator[str]:
     joints = {joint.name: joint for joint in description.joints}
+    closing = [closure.name for closure in description.closures]
     for joint in description.joints:
         if joint.mimic is None:
             continue
         where, other = f"joint '{joint.name}'.mimic", joint.mimic.joint
+        if other in closing:
+            yield (
+                f"{where}: expected the name of a joint with a coordinate; found '{other}', which closes a loop and "
+                "has none. Of a loop that is the last joint: put another one there, or follow another one"
+            )
+            continue
         if other not in joints:
             yield f"{where}: expected the name of a joint; found '{other}'{nearest(other, joints, 'joints')}"
             continue

@@ -200,6 +200,10 @@ class Robot(AbstractMechanism):
         powers = np.where(closures.lengths(self.topology), 1, 0) - int(in_metres)
         return self._length ** jnp.asarray(powers, float)
 
+    @property
+    def rows_are_gaps(self) -> bool:
+        return True
+
     def physical_parameters(self) -> dict[str, Array]:
         """Single numbers by name, and the arrays that have others; see `fgmbs.mechanisms.tree.single`."""
         numbers, single = known((self.parameters, self.single))
@@ -276,9 +280,6 @@ class Robot(AbstractMechanism):
         if not self.topology.closures:
             return jnp.zeros((0, self.nv), q.dtype)
         return compiled.closure_jacobian(*self.of, q)
-
-    def openings(self, q: Coordinates, t: Scalar) -> Constraints:
-        return closures.openings(*self.of, q)
 
     def constraint_rate(self, q: Coordinates, dq: Velocities, t: Scalar) -> Constraints:
         return self.constraint_jacobian(q, t) @ dq

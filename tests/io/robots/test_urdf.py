@@ -42,6 +42,11 @@ CASES = {
         [BASE, ARM, joint("a", "base", "arm", inner='<mimic joint="b"/>')],
         r"joint 'a'.mimic: expected the name of a joint; found 'b'",
     ),
+    "a leader that closes a loop": (
+        [BASE, ARM, HAND, joint("a", "base", "arm"), joint("b", "arm", "hand", inner='<mimic joint="c"/>')]
+        + [joint("c", "base", "hand")],
+        r"joint 'b'.mimic: expected the name of a joint with a coordinate; found 'c', which closes a loop and has none",
+    ),
     "limits": (
         [BASE, ARM, joint("a", "base", "arm", "revolute", '<limit lower="1" upper="-1" effort="1" velocity="1"/>')],
         r"joint 'a'.limit: expected lower ≤ upper; found lower 1 and upper -1",

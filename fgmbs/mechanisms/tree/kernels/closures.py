@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from fgmbs.mechanisms.tree.kernels import angles
 from fgmbs.mechanisms.tree.kernels.motion import (
     Columns,
     Moving,
@@ -29,10 +31,7 @@ ROWS = {
     "spherical": ("x", "y", "z"),
     "fixed": ("x", "y", "z", "turn x", "turn y", "turn z"),
 }
-"""Names of the rows of each kind: the first are lengths, those that turn or tilt are angles near zero."""
-
-_HALF_TURN = 1e-6
-"""Sine of an angle that is half a turn, as far as its axis can be told."""
+"""Names of the rows of each kind: the first are lengths, those that turn or tilt are angles."""
 
 
 def names(topology: TreeTopology) -> Iterator[tuple[str, bool]]:
@@ -56,35 +55,20 @@ class _Ends(NamedTuple):
         """The second frame, seen from the first."""
         return self.R[0].T @ self.R[1]
 
-    def rows(
-        self, between: Float[Array, "3 *columns"], turn: Float[Array, "3 3 *columns"]
-    ) -> Float[Array, "rows *columns"]:
-        """Φ, which is linear in the way between the origins and in the turn; both seen from the first frame."""
-        across = _across(self.axis)
-        lengths = {"prismatic": jnp.tensordot(across, between, 1)}.get(self.kind, between)
-        if self.kind == "spherical":
-            return lengths
-        if self.kind == "revolute":
-            return jnp.concatenate([lengths, jnp.tensordot(across, jnp.einsum("ij...,j->i...", turn, self.axis), 1)])
-        tilt = jnp.stack([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]) / 2
-        return jnp.concatenate([lengths, tilt])
+    def lengths(self, between: Float[Array, "3 *columns"]) -> Float[Array, "rows *columns"]:
+        """Rows that are lengths, of the way between the origins, seen from the first frame."""
+        return jnp.tensordot(_across(self.axis), between, 1) if self.kind == "prismatic" else between
 
-    def openings(self) -> Float[Array, " rows"]:
-        """What the rows say, with angles in place of their sines, which are zero for half a turn, too."""
-        found = jnp.abs(self.rows(self.R[0].T @ (self.p[1] - self.p[0]), self.turn))
-        if self.kind == "spherical":
-            return found
-        if self.kind == "revolute":
-            lengths, sines = found[:3], found[3:]
-            cosine, opposite = self.axis @ self.turn @ self.axis, jnp.array([1.0, 0.0], found.dtype)
-        else:
-            lengths, sines = found[:-3], found[-3:]
-            cosine = (jnp.trace(self.turn) - 1) / 2
-            opposite = jnp.sqrt(jnp.maximum(jnp.diag(self.turn) - cosine, 0.0) / 2)
-        sine = jnp.linalg.norm(sines)
-        half = (sine < _HALF_TURN) & (cosine < 0)
-        along = jnp.where(half, opposite, sines / jnp.where(sine > 0, sine, 1.0))
-        return jnp.concatenate([lengths, jnp.arctan2(sine, cosine) * along])
+    def angles(self, turn: Float[Array, "3 3"]) -> Float[Array, " rows"]:
+        """Rows that are angles, of the second frame, seen from the first."""
+        match self.kind:
+            case "spherical":
+                return jnp.zeros(0, turn.dtype)
+            case "revolute":
+                axis = turn @ self.axis
+                return angles.of_direction(_across(self.axis) @ axis, self.axis @ axis)
+            case _:
+                return angles.of_turn(turn)
 
 
 def _ends(topology: TreeTopology, numbers: TreeNumbers, at: Placed) -> Iterator[_Ends]:
@@ -106,14 +90,10 @@ def are_relative(topology: TreeTopology) -> bool:
 def rows(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates) -> Constraints:
     """Φ of all closures; seen from the first of their two frames [m, rad]."""
     at = placed(topology, numbers, q, are_relative(topology))
-    found = [end.rows(end.R[0].T @ (end.p[1] - end.p[0]), end.turn) for end in _ends(topology, numbers, at)]
-    return jnp.concatenate([jnp.zeros(0, at.p.dtype), *found])
-
-
-def openings(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates) -> Constraints:
-    """How far each row is open [m, rad]."""
-    at = placed(topology, numbers, q, are_relative(topology))
-    return jnp.concatenate([jnp.zeros(0, at.p.dtype), *(end.openings() for end in _ends(topology, numbers, at))])
+    found = [jnp.zeros(0, at.p.dtype)]
+    for end in _ends(topology, numbers, at):
+        found += [end.lengths(end.R[0].T @ (end.p[1] - end.p[0])), end.angles(end.turn)]
+    return jnp.concatenate(found)
 
 
 def jacobian(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates) -> Float[Array, "m nv"]:
@@ -133,8 +113,8 @@ def rates(
         p_a, p_b = (jnp.broadcast_to(p[:, None], w_a.shape) for p in end.p)
         v = v_b + cross(w_b, p_b) - v_a - cross(w_a, p_a)
         between = end.R[0].T @ (v - cross(w_a, p_b - p_a))
-        turn = jnp.einsum("ijk,jl->ilk", skew(end.R[0].T @ (w_b - w_a)), end.turn)
-        found.append(end.rows(between, turn))
+        turns = jnp.einsum("ijk,jl->kil", skew(end.R[0].T @ (w_b - w_a)), end.turn)
+        found += [end.lengths(between), jax.vmap(jax.linearize(end.angles, end.turn)[1], out_axes=1)(turns)]
     return jnp.concatenate(found)
 
 
@@ -153,8 +133,10 @@ def bias(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates, dq: Veloc
         a = a_b - a_a - jnp.cross(alpha_a, r) - 2 * jnp.cross(w_a, v) + jnp.cross(w_a, jnp.cross(w_a, r))
         alpha = alpha_b - alpha_a - jnp.cross(w_a, w)
         spin = skew((end.R[0].T @ w)[:, None])[..., 0]
-        turn = skew((end.R[0].T @ alpha)[:, None])[..., 0] @ end.turn + spin @ spin @ end.turn
-        found.append(-end.rows(end.R[0].T @ a, turn))
+        rate = spin @ end.turn
+        turn = skew((end.R[0].T @ alpha)[:, None])[..., 0] @ end.turn + spin @ rate
+        _, bend = jax.jvp(lambda R, dR, end=end: jax.jvp(end.angles, (R,), (dR,))[1], (end.turn, rate), (rate, turn))
+        found += [-end.lengths(end.R[0].T @ a), -bend]
     return jnp.concatenate(found)
 
 

@@ -50,6 +50,7 @@ def taken(x: Float[Array, "*rows count"], places: np.ndarray) -> Float[Array, "*
 
 def joint_coordinates(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates) -> Float[Array, " joints"]:
     """The coordinate of every joint that has one; of others their first."""
+    q = q if topology.names(velocities=False) else jnp.zeros(1, q.dtype)  # of fixed joints any will do
     x = taken(q, topology.starts[0])
     return x * numbers.multiplier + numbers.offset if topology.has_followers else x
 
@@ -100,7 +101,7 @@ def placed(topology: TreeTopology, numbers: TreeNumbers, q: Coordinates, relativ
         parts.append((R, p))
         place_in_level = {k: i for i, k in enumerate(level)}
     back = np.argsort(order)
-    R, p = (jnp.concatenate(x, axis=-1) for x in zip(*parts, strict=True))
+    R, p = (jnp.concatenate(x, axis=-1) for x in zip(*parts, strict=True)) if parts else (turn, shift)
     return Placed(taken(R, back), taken(p, back))
 
 
