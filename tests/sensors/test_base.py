@@ -215,7 +215,7 @@ def test_a_family_says_what_it_lacks(sensor, text):
         (lambda: board(sigma=0.0), "sensor 'board': sigma: expected positive numbers; found 0"),
         (
             lambda: Encoder("e", of="theta"),
-            "sensor 'e': sigma: expected the standard deviation of its noise, in the unit of its readings; found none; ",
+            "sensor 'e': sigma: expected the standard deviation of its noise, in the unit of its readings; found none",
         ),
         (
             lambda: Encoder("e", of="theta", sgma=1),
