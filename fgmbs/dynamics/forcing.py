@@ -12,6 +12,10 @@ from fgmbs.dynamics.equations import acceleration
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 
+_INSTANT = 0.1
+"""Of a time step, in which commands that jump change while their delay is looked for. Within it sensors that feel
+forces tell on which side of a sample a jump is; the shorter it is, the fewer samples lie beside one."""
+
 
 class Forcing(eqx.Module):
     """Where the forces u that are estimated and the commands c that are known act.
@@ -48,12 +52,20 @@ class Forcing(eqx.Module):
     def signals(
         self, shared: Mapping[str, Any], c: Float[Array, "2 nc"], t: Scalar, dt: Scalar
     ) -> Float[Array, "2 nc"]:
-        """Commands at both ends of the interval that ends at t; c, but of those that are shared with their recordings,
-        whose delay, lag or limit is to be found."""
-        recorded = [k for k, name in enumerate(self.names) if shared[name].recorded is not None]
-        for k in recorded:
+        """Ends of the line that commands follow over the interval that ends at t, see `Command.line`; c, but of those
+        that are shared with their recordings, whose delay, lag or limit is to be found."""
+        for k in self._recorded(shared):
             c = c.at[:, k].set(shared[self.names[k]].line(t - dt, t))
         return c
+
+    def acting(self, shared: Mapping[str, Any], c: Float[Array, " nc"], t: Scalar, dt: Scalar) -> Float[Array, " nc"]:
+        """Commands at a time, as `signals`."""
+        for k in self._recorded(shared):
+            c = c.at[k].set(shared[self.names[k]].acting(t, _INSTANT * dt))
+        return c
+
+    def _recorded(self, shared: Mapping[str, Any]) -> list[int]:
+        return [k for k, name in enumerate(self.names) if shared[name].recorded is not None]
 
     def forces(self, u: Float[Array, " nu"], c: Float[Array, " nc"]) -> Float[Array, " named"]:
         """All that have a name, the unknown ones first [N, N·m]."""

@@ -25,7 +25,8 @@ from fgmbs.unknowns import Unknown, is_unknown, known
 class Command(AbstractInput):
     """A force that was recorded: gain · y(t), with lag · ẏ + y = signal(t − delay).
 
-    The samples of the signal are cut off at its limits, and joined as `hold` says.
+    The signal, joined between its samples as `hold` says, is cut off at its limits; where it ends there smoothly its
+    samples are.
     """
 
     on: str = eqx.field(static=True)
@@ -95,6 +96,11 @@ class Command(AbstractInput):
         limit = known(self.limit)
         return limit * turned(signal / limit, self.saturation)
 
+    @property
+    def sharp_limit(self) -> Scalar | None:
+        """The limit at which the signal ends with a bend."""
+        return None if self.limit is None or self.saturation != "clip" else known(self.limit)
+
     def evaluated(self) -> "Command":
         """The same with what follows from its numbers, computed once for all steps."""
         if self.recorded is None or self.lag is None:
@@ -105,7 +111,21 @@ class Command(AbstractInput):
         """Its recorded signal as it acts, at both ends of an interval; see `Played.line`."""
         assert self.recorded is not None
         delay = known(self.delay)
-        return self.recorded.signal.line(start - delay, end - delay, *self.recorded.played(self))
+        return self.recorded.signal.line(start - delay, end - delay, **self.recorded.played(self))
+
+    def acting(self, t: Scalar, instant: Scalar) -> Float[Array, ""]:
+        """Its recorded signal as it acts at a time; where it jumps then, as it was before: what is read then was read
+        first.
+
+        One that jumps is its mean over an instant before, by weights that fall to 0: where a jump comes nearer than
+        that it changes fast, but smoothly.
+
+        Args:
+            t: The time [s].
+            instant: How long that is [s].
+        """
+        line = self.line(t - instant, t)
+        return (2 * line[0] + line[1]) / 3 if self.hold == "previous" and self.lag is None else line[1]
 
     def force(self, recording: Recording) -> "RecordedForce":
         """The force that it has in a recording, as a function of time, as `hybrid_dynamics` takes it.
@@ -143,19 +163,21 @@ class Recorded(eqx.Module):
         def states(numbers):
             keys = _keys(command)
             new = eqx.tree_at(lambda force: [getattr(force, key) for key in keys], known(command), list(numbers))
-            return self.signal.states(new.limited, new.lag)
+            return self.signal.states(new.limited, new.lag, new.sharp_limit)
 
         return states
 
-    def played(self, command: Command) -> tuple[Any, ...]:
-        """(cut, lag, state) that `Played` takes of the numbers of a command, near those that were evaluated."""
+    def played(self, command: Command) -> dict[str, Any]:
+        """What `Played` takes of the numbers of a command, near those that were evaluated."""
+        cut = {"cut": command.limited, "limit": command.sharp_limit}
         if command.lag is None:
-            return (command.limited,)
+            return cut
+        lagging = cut | {"lag": known(command.lag)}
         if self.states is None or self.slopes is None or self.at is None:
             states = self._states(command)(_lag_and_limit(command))
-            return command.limited, known(command.lag), lambda k: states[k]
+            return lagging | {"state": lambda k: states[k]}
         change, states, slopes = _lag_and_limit(command) - self.at, self.states, self.slopes
-        return command.limited, known(command.lag), lambda k: states[k] + slopes[k] @ change
+        return lagging | {"state": lambda k: states[k] + slopes[k] @ change}
 
 
 class RecordedForce(eqx.Module):
@@ -166,7 +188,7 @@ class RecordedForce(eqx.Module):
     def __call__(self, t: Scalar) -> Float[Array, ""]:
         command, recorded = self.command, self.command.recorded
         assert recorded is not None
-        return command.gain * recorded.signal.value(t - command.delay, *recorded.played(command))
+        return command.gain * recorded.signal.value(t - command.delay, **recorded.played(command))
 
 
 def _keys(command: Command) -> list[str]:

@@ -54,6 +54,11 @@ class AbstractSensor(eqx.Module):
         """Whether it reads angles modulo 2π."""
         return False
 
+    @property
+    def feels_forces(self) -> bool:
+        """Whether a force that jumps makes its reading jump."""
+        return self.order >= 2
+
     @abc.abstractmethod
     def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:
         """What a perfect sensor reads, in SI units.

@@ -9,7 +9,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
-from fgmbs.arguments import Numbers, finite, refuse
+from fgmbs.arguments import Numbers, finite, nearest, refuse
 from fgmbs.errors import ArgumentError
 from fgmbs.losses import AbstractLoss
 from fgmbs.unknowns import Unknown, known, number
@@ -41,6 +41,9 @@ class ChannelOptions(TypedDict, total=False):
     """Robust loss for outliers."""
 
 
+_OPTIONS = tuple(ChannelOptions.__annotations__)
+
+
 class Channel(eqx.Module):
     """Name, columns, noise and calibration of a sensor; see `ChannelOptions`."""
 
@@ -61,7 +64,7 @@ class Channel(eqx.Module):
         rows: int,
         *,
         group: int | None = None,
-        sigma: Numbers | Unknown,
+        sigma: Numbers | Unknown | None = None,
         columns: str | Sequence[str] | None = None,
         bias: Numbers | Unknown | None = None,
         gain: Numbers | Unknown | None = None,
@@ -70,11 +73,19 @@ class Channel(eqx.Module):
         resolution: Numbers = 0.0,
         time_sigma: Numbers | Unknown | None = None,
         loss: AbstractLoss | None = None,
+        **unknown: object,
     ):
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"name: expected a text; found {name!r}")
         self.name, self.group = name, group or rows
         try:
+            for key in unknown:
+                raise ArgumentError(f"there is no argument {key!r}{nearest(key, _OPTIONS, 'those of all sensors')}")
+            if sigma is None:
+                raise ArgumentError(
+                    "sigma: expected the standard deviation of its noise, in the unit of its readings; found none; "
+                    "Unknown(0.01) finds it from there on"
+                )
             self.columns = _columns(name, rows, columns)
             self.sigma = _fitting("sigma", _positive("sigma", sigma), (rows,), whole=False)
             self.resolution = _fitting("resolution", jnp.asarray(finite("resolution", resolution), dtype=float), ())

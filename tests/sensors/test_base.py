@@ -213,6 +213,14 @@ def test_a_family_says_what_it_lacks(sensor, text):
     "build, text",
     [
         (lambda: board(sigma=0.0), "sensor 'board': sigma: expected positive numbers; found 0"),
+        (
+            lambda: Encoder("e", of="theta"),
+            "sensor 'e': sigma: expected the standard deviation of its noise, in the unit of its readings; found none",
+        ),
+        (
+            lambda: Encoder("e", of="theta", sgma=1),
+            "sensor 'e': there is no argument 'sgma'; did you mean 'sigma'? known those of all sensors: sigma, columns",
+        ),
         (lambda: board(sigma=(1.0, -1.0)), "sensor 'board': sigma: expected positive numbers; found sigma[1] = -1"),
         (
             lambda: board(sigma=(1.0, 1.0, 1.0)),

@@ -25,6 +25,8 @@ _ON_STEP, _ROUNDED = 1e-6, 1e-2
 """Distance from a step, in steps, below which a sample lies on it: of exact stamps, and of rounded ones at most."""
 _MOST_STEPS = 10_000_000
 """Of a recording, at most."""
+_INSTANT = 1e-2
+"""Of a time step, in which commands that jump change: longer than stamps are rounded."""
 _NEVER = 1e30
 """Time of samples that are not there [s]."""
 
@@ -142,6 +144,7 @@ def samples(
     steps: int,
     slots: int,
     at_steps: bool,
+    commands: Sequence[Command],
 ) -> Samples:
     """The samples of a sensor in slots of every step; those whose delay puts them before the first one are left out.
 
@@ -154,6 +157,7 @@ def samples(
         steps: … and steps to compute with.
         slots: Room for samples in every step.
         at_steps: All samples lie on steps. Otherwise one on the first step lies at the start of the first interval.
+        commands: With what was recorded of them.
     """
     end, fractions, inside = _places(jnp, channel, start, dt, delay, count)
     if not at_steps:
@@ -167,7 +171,10 @@ def samples(
     there = jnp.isfinite(channel.values)
     values = jnp.zeros((steps, slots, rows)).at[step, slot].set(jnp.where(there, channel.values, 0.0), mode="drop")
     mask = jnp.zeros((steps, slots, rows)).at[step, slot].set(there.astype(values.dtype), mode="drop")
-    return Samples(values, jnp.ones((steps, slots)).at[step, slot].set(fractions, mode="drop"), mask)
+    # By its own stamp: what was recorded with a command was read before that acted, however both were rounded.
+    signals = acting(commands, channel.stamps - delay, dt)
+    signals = jnp.zeros((steps, slots, len(commands))).at[step, slot].set(signals, mode="drop")
+    return Samples(values, jnp.ones((steps, slots)).at[step, slot].set(fractions, mode="drop"), mask, signals)
 
 
 def _places(numpy: Any, channel: Channel, start, dt, delay, steps):
@@ -212,7 +219,12 @@ def played(recordings: Sequence[Recording], command: Command, grids: Sequence[Gr
 
 
 def lines(commands: Sequence[Command], times: Float[Array, " steps"], dt: Scalar) -> Float[Array, "steps 2 nc"]:
-    """Signals of recorded commands, as they act, at both ends of the interval before each step."""
-    evaluated = [command.evaluated() for command in commands]
-    columns = [jax.vmap(lambda t, one=one: one.line(t - dt, t))(times) for one in evaluated]
+    """Ends of the line that recorded commands follow over the interval before each step."""
+    columns = [jax.vmap(lambda t, one=one: one.line(t - dt, t))(times) for one in commands]
     return jnp.stack(columns, axis=-1) if columns else jnp.zeros((*times.shape, 2, 0))
+
+
+def acting(commands: Sequence[Command], times: Float[Array, " times"], dt: Scalar) -> Float[Array, "times nc"]:
+    """Signals of recorded commands, as they act, at times."""
+    columns = [jax.vmap(lambda t, one=one: one.acting(t, _INSTANT * dt))(times) for one in commands]
+    return jnp.stack(columns, axis=-1) if columns else jnp.zeros((*times.shape, 0))

@@ -53,6 +53,8 @@ class Samples(NamedTuple):
     fractions: Float[Array, "*steps slots"]
     """Where in the interval that ends with the step; 1 is the step itself."""
     mask: Float[Array, "*steps slots rows"]
+    commands: Float[Array, "*steps slots nc"]
+    """Signals of the commands when it was read."""
 
 
 class StepData(NamedTuple):
@@ -66,7 +68,9 @@ class StepData(NamedTuple):
     prior_weights: Float[Array, "*steps local"]
     """… and one over its standard deviations; 0 for none."""
     commands: Float[Array, "*steps 2 nc"]
-    """Signals of the commands at both ends of the interval that ends with the step."""
+    """Ends of the line that the signals of the commands follow over the interval that ends with the step …"""
+    acting: Float[Array, "*steps nc"]
+    """… and what they are at the step: another number where they jump in between."""
     samples: tuple[Samples, ...]
 
 
@@ -281,9 +285,9 @@ class EstimationModel(eqx.Module):
         for sensor, samples in zip(self.sensors, data.samples, strict=True):
             weights = samples.mask
             if sensor.time_sigma is not None:
-                blur = self.rate_of(sensor, x, data.times, data.commands[1]) * sensor.time_sigma / sensor.noise_sigma()
+                blur = self.rate_of(sensor, x, data.times, data.acting) * sensor.time_sigma / sensor.noise_sigma()
                 weights = weights / jnp.sqrt(1 + blur**2)
-            varying.append(((samples.values, samples.fractions, data.commands, frames), weights.ravel()))
+            varying.append(((samples.values, samples.fractions, samples.commands, frames), weights.ravel()))
         return Rows(data.times, (*varying, *(((None, None),) * bool(self.free.size))))
 
     def rate_of(
@@ -375,8 +379,12 @@ class EstimationModel(eqx.Module):
         return x, self.rows(x, data, steps[-1])
 
     def signals(self, commands: Float[Array, "2 nc"], t: Scalar) -> Float[Array, "2 nc"]:
-        """Commands at both ends of the interval that ends at t, near those given, of the numbers the model has."""
+        """Lines of the commands over the interval that ends at t, near those given, of the numbers the model has."""
         return self.forcing.signals(self.shared, commands, t, self.dt)
+
+    def acting(self, commands: Float[Array, " nc"], t: Scalar) -> Float[Array, " nc"]:
+        """Commands at t, as `signals`."""
+        return self.forcing.acting(self.shared, commands, t, self.dt)
 
     def next_step(self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, "2 nc"]) -> Float[Array, " nx"]:
         """Where the motion goes from x at t to t + Δt with the acceleration it has, unknown forces going on as before.

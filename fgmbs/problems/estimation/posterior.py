@@ -136,10 +136,10 @@ def totals(
 def _all_bands(model, x, data, E, cov):
     """(ddq, λ) of all steps and their standard deviations."""
 
-    def bands(x_k, t, commands, E, cov):
-        accelerations = lambda model, x: model.accelerations(x, t, model.signals(commands, t)[1])
+    def bands(x_k, t, acting, E, cov):
+        accelerations = lambda model, x: model.accelerations(x, t, model.acting(acting, t))
         values, tangents = model.along(x.globals, x_k, E, accelerations)
         std = [jnp.sqrt(jnp.maximum(jnp.einsum("ia,ab,ib->i", J, cov, J), 0.0)) for J in tangents]
         return *values, *std
 
-    return over_time(bands, x.steps, data.times, data.commands, E, cov)
+    return over_time(bands, x.steps, data.times, data.acting, E, cov)

@@ -120,7 +120,7 @@ def _delays(
             if k - SENSORS in late:
                 sensor = here.sensors[k - SENSORS]
                 rate = over_time(
-                    lambda x, t, c, sensor=sensor: here.rate_of(sensor, x, t, c), steps, data.times, data.commands[:, 1]
+                    lambda x, t, c, sensor=sensor: here.rate_of(sensor, x, t, c), steps, data.times, data.acting
                 )
                 slots = r.shape[-1] // sensor.rows
                 rows = factor.weights * jnp.tile(rate / sensor.noise_sigma(), slots)

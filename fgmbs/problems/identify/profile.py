@@ -129,10 +129,13 @@ def _grid(fit: "Identification", index: int) -> Float[np.ndarray, " values"]:
 
 def _given(fit: "Identification", index: int, values: Sequence[float], bounds: tuple[float, float]) -> np.ndarray:
     given = finite("values", values).ravel()
-    outside = (given < bounds[0]) | (given > bounds[1])
-    if not given.size or outside.any():
-        found = f"{given[outside][0]:g}" if given.size else "none"
-        raise ArgumentError(f"values: expected numbers from {bounds[0]:g} to {bounds[1]:g}, its bounds; found {found}")
+    if not given.size:
+        raise ArgumentError("values: expected one number or more at which the parameter is held; found none")
+    outside = given[(given < bounds[0]) | (given > bounds[1])]
+    if outside.size:
+        raise ArgumentError(
+            f"values: expected numbers from {bounds[0]:g} to {bounds[1]:g}, its bounds; found {outside[0]:g}"
+        )
     return np.unique(np.log(given) if fit.free.logs[index] else given)
 
 

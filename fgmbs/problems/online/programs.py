@@ -228,11 +228,13 @@ def _told(form: Form, numbers, sample, seen):
 
 def _blank(model: EstimationModel, slots: int, t, commands) -> StepData:
     """A step of which nothing was read."""
+    none = jnp.zeros((slots, len(model.commands)))
     samples = tuple(
-        Samples(jnp.zeros((slots, sensor.rows)), jnp.ones(slots), jnp.zeros((slots, sensor.rows)))
+        Samples(jnp.zeros((slots, sensor.rows)), jnp.ones(slots), jnp.zeros((slots, sensor.rows)), none)
         for sensor in model.sensors
     )
-    return StepData(t, jnp.ones(()), jnp.zeros(model.step_size), jnp.zeros(model.local_size), commands, samples)
+    known = jnp.zeros(model.step_size), jnp.zeros(model.local_size)
+    return StepData(t, jnp.ones(()), *known, commands, commands[1], samples)
 
 
 def _std(J, cov):
@@ -254,27 +256,30 @@ def _cut(model: EstimationModel, slots: int, sample: Float[Array, " numbers"]):
 def _placed(model: EstimationModel, window: WindowState, newest: StepData, read):
     """The window and its newest step with the samples that came, and how many of these found no place."""
     unused, factors, samples = 0, list(window.rows.factors), []
+    (_, commands, _), _ = factors[0]
+    commands = jnp.concatenate([commands, newest.commands[None]])
     for k, (came, empty) in enumerate(zip(read, newest.samples, strict=True)):
-        (values, fractions, *rest), weights = factors[SENSORS + k]
-        held = Samples(values, fractions, weights.reshape(values.shape))
+        (values, fractions, signals, frames), weights = factors[SENSORS + k]
+        held = Samples(values, fractions, weights.reshape(values.shape), signals)
         held = jax.tree.map(lambda old, new: jnp.concatenate([old, new[None]]), held, empty)
-        held, lost = _place(held, came[:, :-1], came[:, -1] - model.delays[k], newest.times, model.dt)
+        held, lost = _place(held, came[:, :-1], came[:, -1] - model.delays[k], newest.times, model.dt, commands)
         unused += lost
         old, new = (jax.tree.map(itemgetter(part), held) for part in (slice(None, -1), -1))
-        factors[SENSORS + k] = (old.values, old.fractions, *rest), old.mask.reshape(weights.shape)
+        factors[SENSORS + k] = (old.values, old.fractions, old.commands, frames), old.mask.reshape(weights.shape)
         samples.append(new)
     window = window._replace(rows=window.rows._replace(factors=tuple(factors)))
     return window, newest._replace(samples=tuple(samples)), unused
 
 
-def _place(window: Samples, values, times, now, dt) -> tuple[Samples, Int[Array, ""]]:
+def _place(window: Samples, values, times, now, dt, commands) -> tuple[Samples, Int[Array, ""]]:
     """The samples of a sensor in the window, and how many of them found no place."""
-    steps = window.fractions.shape[0]
+    steps, (first, last) = window.fractions.shape[0], (commands[:, 0], commands[:, 1])
     unused = jnp.asarray(0)
     for value, time in zip(values, times, strict=True):
         age = jnp.where(jnp.isnan(time), 0.0, (time - now) / dt)
         age = jnp.where(jnp.abs(age - jnp.round(age)) < _ON_STEP, jnp.round(age), age)
         end = jnp.ceil(age)
+        fraction = age - end + 1
         there = jnp.isfinite(value)
         # Step 0 leaves the window now, and what lies before it belongs to an interval that has left already.
         row = (jnp.arange(steps) == steps - 1 + end) & (jnp.arange(steps) > 0) & jnp.any(there)
@@ -283,7 +288,8 @@ def _place(window: Samples, values, times, now, dt) -> tuple[Samples, Int[Array,
         unused += (jnp.any(there) & ~jnp.any(put)).astype(int)
         window = Samples(
             jnp.where(put[..., None], jnp.where(there, value, 0.0), window.values),
-            jnp.where(put, age - end + 1, window.fractions),
+            jnp.where(put, fraction, window.fractions),
             jnp.where(put[..., None], there.astype(value.dtype), window.mask),
+            jnp.where(put[..., None], (first + fraction * (last - first))[:, None], window.commands),
         )
     return window, unused

@@ -17,7 +17,7 @@ from fgmbs.graph.given import Given
 from fgmbs.inputs import AbstractInput, Disturbance, Recorded, WhiteNoise, commands
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.arguments import nominal_delays
-from fgmbs.problems.estimation.data import Channel, lines, samples
+from fgmbs.problems.estimation.data import Channel, acting, lines, samples
 from fgmbs.problems.estimation.graph import EstimationModel, StepData, shared_parts
 from fgmbs.problems.estimation.noise_sizes import with_sizes
 from fgmbs.sensors.base import AbstractSensor
@@ -122,10 +122,12 @@ class SmoothingProblem(eqx.Module):
 
     @property
     def _unknown_commands(self) -> tuple[Recorded | None, ...]:
-        """What was recorded of commands whose delay, lag or limit is unknown."""
+        """What was recorded of commands whose delay, lag or limit is unknown; where it is unknown when a sensor of
+        forces or accelerations has read, of all."""
+        late = any(f"{sensor.name}.delay" in self.free.names for sensor in self.sensors if sensor.feels_forces)
         every = zip(commands(self.inputs), self.recording.commands, strict=True)
         return tuple(
-            own if any(f"{force.name}.{key}" in self.free.names for key in force.played_numbers) else None
+            own if late or any(f"{force.name}.{key}" in self.free.names for key in force.played_numbers) else None
             for force, own in every
         )
 
@@ -168,14 +170,16 @@ class SmoothingProblem(eqx.Module):
         times = recording.start + recording.dt * k
         shared = shared_parts(self.sensors, self.inputs, recording.commands)
         _, shared = self.free.put((self.mechanism, shared), theta)
+        known = [shared[force.name].evaluated() for force in commands(self.inputs)]
         return StepData(
             times=times,
             linked=((k > 0) & ~pad[:, 0]).astype(float),
             prior=jnp.where(pad, behind, 0.0).at[0].set(first),
             prior_weights=weights,
-            commands=lines([shared[force.name] for force in commands(self.inputs)], times, recording.dt),
+            commands=lines(known, times, recording.dt),
+            acting=acting(known, times, recording.dt),
             samples=tuple(
-                samples(channel, recording.start, recording.dt, delay, recording.count, T, room, on)
+                samples(channel, recording.start, recording.dt, delay, recording.count, T, room, on, known)
                 for channel, delay, room, on in parts
             ),
         )

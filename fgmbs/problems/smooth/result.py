@@ -87,7 +87,7 @@ def smoothed_motion(problem: SmoothingProblem, solution: Solution, notes: Sequen
                 multipliers=derived.lambda_,
                 forces=forces,
                 disturbance=derived.disturbance,
-                commands=gains * together(solution.data.commands)[:, 1],
+                commands=gains * together(solution.data.acting),
                 tangents=derived.tangents,
                 local_covariance=derived.covariance,
                 ddq_std=derived.ddq_std,
@@ -274,7 +274,7 @@ def _fits(
             first, shape = (0 if on_steps else 1), (-1, *samples.mask.shape[1:])
             r = rows.residual.reshape(shape)[: T - first]
             weight = rows.weight.reshape(shape)[: T - first]
-            values, fractions, mask = (leaf[first:T] for leaf in samples)
+            values, fractions, mask, _ = (leaf[first:T] for leaf in samples)
             there = mask > 0
             used = there.any(axis=-1)
             # Of rows that share a loss, those that are not there have none.

@@ -44,6 +44,10 @@ class Torque(AbstractSensor):
     def units(self) -> tuple[str, ...]:
         return (self.unit,)
 
+    @property
+    def feels_forces(self) -> bool:
+        return True
+
     def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, "1"]:
         check_target(mechanism, self.of, "of")
         return jnp.asarray(reading.forces.get(self.of, 0.0), dtype=reading.q.dtype)[None]

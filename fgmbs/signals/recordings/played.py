@@ -43,22 +43,29 @@ class Played(eqx.Module):
         values = np.concatenate([signal.values[:1], signal.values, np.full(behind, signal.values[-1])])
         return Played(jnp.asarray(stamps), jnp.asarray(values), pieces, hold == "linear")
 
-    def states(self, cut: Cut, lag: Scalar) -> Float[Array, " samples"]:
+    def states(self, cut: Cut, lag: Scalar, limit: Scalar | None = None) -> Float[Array, " samples"]:
         """y at the stamps.
 
         Args:
             cut: What of the values has its effect.
             lag: Time constant [s].
+            limit: Where a straight line is cut off; None: only its ends are.
         """
-        piece = self._piece(jnp.arange(self.stamps.shape[0] - 1), cut)
-        left = _left(piece.length, lag)
-        # y at the end of a piece is left · y + gained.
-        gained = piece.value + piece.slope * (piece.length - lag) - left * (piece.value - piece.slope * lag)
+        left, gained = jnp.ones(()), jnp.zeros(())
+        for piece in self._pieces(jnp.arange(self.stamps.shape[0] - 1), cut, limit):
+            own = piece.left(lag)
+            left, gained = own * left, own * gained + piece.gained(lag)
         left, gained = jnp.append(jnp.zeros(1, left.dtype), left), jnp.append(cut(self.values[:1]), gained)
         return jax.lax.associative_scan(lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]), (left, gained))[1]
 
     def line(
-        self, start: Scalar, end: Scalar, cut: Cut, lag: Scalar | None = None, state: State | None = None
+        self,
+        start: Scalar,
+        end: Scalar,
+        cut: Cut,
+        lag: Scalar | None = None,
+        state: State | None = None,
+        limit: Scalar | None = None,
     ) -> Float[Array, "2"]:
         """Ends of the straight line over an interval that has the integral of y, and the integral of that.
 
@@ -70,57 +77,93 @@ class Played(eqx.Module):
             cut: What of the values has its effect.
             lag: Time constant, if there is one [s].
             state: y at stamps of these indices then.
+            limit: As of `states`.
         """
         k = self._before(start) + jnp.arange(self.pieces)
         there, k = k < self.stamps.shape[0] - 1, jnp.minimum(k, self.stamps.shape[0] - 2)
-        piece = self._piece(k, cut)
-        first = jnp.maximum(start, piece.stamp)
-        length = jnp.where(there, jnp.maximum(jnp.minimum(end, self.stamps[k + 1]) - first, 0.0), 0.0)
-        v = piece.value + piece.slope * (first - piece.stamp)
-        integral = length * (v + piece.slope * length / 2)
-        moment = length**2 * (v / 2 + piece.slope * length / 3)
-        if lag is not None:
-            assert state is not None
-            steady, left = v - piece.slope * lag, _left(length, lag)
-            rest = (state(k) - piece.value + piece.slope * lag) * _left(first - piece.stamp, lag)
-            integral = length * (steady + piece.slope * length / 2) + lag * rest * (1 - left)
-            moment = length**2 * (steady / 2 + piece.slope * length / 3)
-            moment = moment + lag * rest * (lag * (1 - left) - length * left)
-        moment = moment + (first - start) * integral
-        mean = jnp.sum(integral) / (end - start)
-        tilt = 12 * jnp.sum(moment) / (end - start) ** 2 - 6 * mean
+        total, moments = jnp.zeros(()), jnp.zeros(())
+        y = None if state is None else state(k)
+        for piece in self._pieces(k, cut, limit):
+            first = jnp.maximum(start, piece.stamp)
+            length = jnp.where(there, jnp.maximum(jnp.minimum(end, piece.end) - first, 0.0), 0.0)
+            v = piece.value + piece.slope * (first - piece.stamp)
+            integral = length * (v + piece.slope * length / 2)
+            moment = length**2 * (v / 2 + piece.slope * length / 3)
+            if lag is not None:
+                assert y is not None
+                steady, left = v - piece.slope * lag, _left(length, lag)
+                rest = (y - piece.value + piece.slope * lag) * _left(first - piece.stamp, lag)
+                integral = length * (steady + piece.slope * length / 2) + lag * rest * (1 - left)
+                moment = length**2 * (steady / 2 + piece.slope * length / 3)
+                moment = moment + lag * rest * (lag * (1 - left) - length * left)
+                y = piece.left(lag) * y + piece.gained(lag)
+            total = total + jnp.sum(integral)
+            moments = moments + jnp.sum(moment + (first - start) * integral)
+        mean = total / (end - start)
+        tilt = 12 * moments / (end - start) ** 2 - 6 * mean
         return jnp.stack([mean - tilt / 2, mean + tilt / 2])
 
-    def value(self, t: Scalar, cut: Cut, lag: Scalar | None = None, state: State | None = None) -> Scalar:
+    def value(
+        self,
+        t: Scalar,
+        cut: Cut,
+        lag: Scalar | None = None,
+        state: State | None = None,
+        limit: Scalar | None = None,
+    ) -> Scalar:
         """y at a time, delays taken off; arguments as of `line`."""
         k = self._before(t)
-        piece = self._piece(k, cut)
-        since = t - piece.stamp
-        s = piece.value + piece.slope * since
-        if lag is None:
-            return s
-        assert state is not None
-        steady = s - piece.slope * lag
-        return steady + (state(k) - piece.value + piece.slope * lag) * _left(since, lag)
+        y = None if state is None else state(k)
+        found = jnp.zeros(())
+        for piece in self._pieces(k, cut, limit):
+            since = t - piece.stamp
+            s = piece.value + piece.slope * since
+            if lag is not None:
+                assert y is not None
+                s = s - piece.slope * lag + (y - piece.value + piece.slope * lag) * _left(since, lag)
+                y = piece.left(lag) * y + piece.gained(lag)
+            found = jnp.where(t >= piece.stamp, s, found)
+        return found
 
     def _before(self, t: Scalar) -> Int[Array, ""]:
         """The piece in which a time is."""
         return jnp.searchsorted(self.stamps, t, side="right") - 1
 
-    def _piece(self, k: Int[Array, "*pieces"], cut: Cut) -> "_Piece":
-        """Pieces between the stamps k and k + 1."""
-        value, length = cut(self.values[k]), self.stamps[k + 1] - self.stamps[k]
-        slope = (cut(self.values[k + 1]) - value) / length if self.straight else jnp.zeros_like(value)
-        return _Piece(self.stamps[k], length, value, slope)
+    def _pieces(self, k: Int[Array, "*pieces"], cut: Cut, limit: Scalar | None) -> list["_Piece"]:
+        """What is straight between the stamps k and k + 1, one behind the other."""
+        start, end, first = self.stamps[k], self.stamps[k + 1], self.values[k]
+        if not self.straight:
+            return [_Piece(start, end, cut(first), jnp.zeros_like(first))]
+        rise, shares = self.values[k + 1] - first, [jnp.zeros_like(first), jnp.ones_like(first)]
+        if limit is not None:
+            crossed = jnp.stack([-limit - first, limit - first]) / jnp.where(rise == 0, 1.0, rise)
+            shares[1:1] = jnp.sort(jnp.where(rise == 0, 0.0, jnp.clip(crossed, 0.0, 1.0)), axis=0)
+        stamps = [start + share * (end - start) for share in shares[:-1]] + [end]
+        values = [cut(first + share * rise) for share in shares]
+        made = []
+        for before, after, value, last in zip(stamps[:-1], stamps[1:], values[:-1], values[1:], strict=True):
+            there = after > before
+            slope = jnp.where(there, (last - value) / jnp.where(there, after - before, 1.0), 0.0)
+            made.append(_Piece(before, after, value, slope))
+        return made
 
 
 class _Piece(NamedTuple):
-    """s between two stamps: a value behind the first, and a slope."""
+    """s between two times: a value behind the first, and a slope."""
 
     stamp: Float[Array, "*pieces"]
-    length: Float[Array, "*pieces"]
+    end: Float[Array, "*pieces"]
     value: Float[Array, "*pieces"]
     slope: Float[Array, "*pieces"]
+
+    def left(self, lag: Scalar) -> Float[Array, "*pieces"]:
+        """What is left at the end of what y was at the stamp."""
+        return _left(self.end - self.stamp, lag)
+
+    def gained(self, lag: Scalar) -> Float[Array, "*pieces"]:
+        """What y has gained besides."""
+        steady = self.value - self.slope * lag
+        return steady + self.slope * (self.end - self.stamp) - self.left(lag) * steady
 
 
 def pieces(t: Float[np.ndarray, " samples"], dt: float) -> int:

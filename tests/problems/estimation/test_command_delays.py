@@ -12,7 +12,7 @@ from pushed_mass import MASS
 import fgmbs
 from fgmbs import ArgumentError, Unknown
 from fgmbs.inputs import Command, Disturbance
-from fgmbs.sensors import Encoder
+from fgmbs.sensors import Accelerometer, Encoder
 
 DT, STEPS = 0.02, 151
 TRUE = {"gain": 1.7, "delay": 0.0137, "lag": 0.043, "limit": 1.6}
@@ -20,14 +20,17 @@ RNG = np.random.default_rng(2)
 STAMPS = 0.031 * np.arange(97)
 VOLTS = 2.0 * np.sin(4 * STAMPS) + np.where(np.sin(7 * STAMPS) > 0, 0.7, -0.5)
 SENSORS = (Encoder("enc", of="x_left", unit="m", sigma=1e-4),)
+FELT = (*SENSORS, Accelerometer("acc", body="block", axes=("x",), sigma=0.02))
 
 
-def places(t, volts=VOLTS, gain=1.7, delay=0.0, lag=0.0, limit=np.inf, hold="previous"):
-    """Exactly: x'' = y / m, lag y' + y = the signal, piece by piece; the signal on straight lines, or held."""
+def moved(t, volts=VOLTS, gain=1.7, delay=0.0, lag=0.0, limit=np.inf, hold="previous", stamps=STAMPS):
+    """(places, accelerations) exactly: x'' = y / m, lag y' + y = the signal, piece by piece; that on straight lines
+    or held, and where it jumps what was before."""
     volts = gain * np.clip(volts, -limit, limit)
-    slopes = np.append(np.diff(volts) / np.diff(STAMPS) if hold == "linear" else 0 * np.diff(volts), 0.0)
-    when, breaks = STAMPS + delay, np.unique(np.concatenate([t, STAMPS + delay]))
-    x, found = np.array([1.2, 0.4, volts[0]]), {t[0]: 1.2}
+    slopes = np.append(np.diff(volts) / np.diff(stamps) if hold == "linear" else 0 * np.diff(volts), 0.0)
+    when, breaks = stamps + delay, np.unique(np.concatenate([t, stamps + delay]))
+    x = np.array([1.2, 0.4, volts[0]])
+    found = {t[0]: x}
     for a, b in zip(breaks[:-1], breaks[1:], strict=True):
         if a < t[0]:
             continue
@@ -37,15 +40,17 @@ def places(t, volts=VOLTS, gain=1.7, delay=0.0, lag=0.0, limit=np.inf, hold="pre
         E = np.exp(-s / lag) if lag else 0.0
         steady = v - g * lag
         impulse = steady * s + g * s**2 / 2 + rest * lag * (1 - E)
-        moved = steady * s**2 / 2 + g * s**3 / 6 + rest * lag * (s - lag * (1 - E))
-        x = np.array([x[0] + x[1] * s + moved / MASS, x[1] + impulse / MASS, steady + g * s + rest * E])
-        found[b] = x[0]
-    return np.array([found[one] for one in t])
+        gone = steady * s**2 / 2 + g * s**3 / 6 + rest * lag * (s - lag * (1 - E))
+        x = np.array([x[0] + x[1] * s + gone / MASS, x[1] + impulse / MASS, steady + g * s + rest * E])
+        found[b] = x
+    x = np.array([found[one] for one in t])
+    return x[:, 0], x[:, 2] / MASS
 
 
 def recorded(t=None, **numbers):
     t = DT * np.arange(STEPS) if t is None else t
-    signals = fgmbs.Recording.of(t, {"enc": places(t, **numbers)}, units={"enc": "m"}).signals
+    x, ddx = moved(t, **numbers)
+    signals = fgmbs.Recording.of(t, {"enc": x, "acc": ddx}, units={"enc": "m", "acc": "m/s^2"}).signals
     return fgmbs.Recording({**signals, **fgmbs.Recording.of(STAMPS, {"volts": VOLTS}).signals})
 
 
@@ -54,10 +59,10 @@ def mass():
     return pushed_mass.mass()
 
 
-def smoothed(mass, recording, **numbers):
+def smoothed(mass, recording, sensors=SENSORS, **numbers):
     drive = Command("x_left", "volts", name="drive", **numbers)
     start = {"start": {"x_left": 1.2}, "start_velocities": {"x_left": 0.4}}
-    return fgmbs.smooth(mass, recording, SENSORS, (Disturbance(1e-6), drive), dt=DT, **start)
+    return fgmbs.smooth(mass, recording, sensors, (Disturbance(1e-6), drive), dt=DT, **start)
 
 
 @pytest.mark.slow
@@ -67,6 +72,34 @@ def test_known_ones_act_exactly(mass, hold):
     numbers = {key: TRUE[key] for key in ("gain", "delay", "lag")}
     est = smoothed(mass, recorded(hold=hold, **numbers), hold=hold, **numbers)
     assert float(est.groups[1].chi2) < 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hold", ["previous", "linear"])
+def test_accelerations_are_those_of_the_command_as_it_acts_then(mass, hold):
+    """Not those of the line that moves the mass to the same place, which ends beside the signal where that jumps: the
+    accelerometer was off by up to 2 m/s²."""
+    numbers = {key: TRUE[key] for key in ("gain", "delay")}
+    recording = recorded(hold=hold, **numbers)
+    est = smoothed(mass, recording, FELT, hold=hold, **numbers)
+    _, accelerations = moved(np.asarray(est.t), hold=hold, **numbers)
+    np.testing.assert_allclose(est.commands[1:, 0] / MASS, accelerations[1:], atol=2e-3)
+    np.testing.assert_allclose(est.ddq[1:, 0], accelerations[1:], atol=2e-3)
+    assert float(est.groups[2].chi2) < 1e-3 * STEPS and float(est.groups[1].chi2) < 1e-3 * STEPS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0.0137, 0.0])
+def test_a_delay_is_found_where_accelerations_jump(mass, delay):
+    """Held from step to step, the command makes accelerations jump that are read on steps: before one, or on it."""
+    stamps, volts = DT * np.arange(STEPS), np.where(np.sin(2e-3 * np.arange(STEPS) ** 2) > 0, 1.0, -1.0)
+    x, ddx = moved(stamps, volts, stamps=stamps, delay=delay)
+    rng = np.random.default_rng(0)
+    x, ddx = x + 1e-4 * rng.standard_normal(x.size), ddx + 0.02 * rng.standard_normal(x.size)
+    recording = fgmbs.Recording.of(stamps, {"enc": x, "acc": ddx, "volts": volts}, units={"enc": "m", "acc": "m/s^2"})
+    est = smoothed(mass, recording, FELT, gain=1.7, delay=Unknown(0.005))
+    off = float(est.unknowns["drive.delay"]) - delay
+    assert abs(off) < 3 * float(est.unknowns_std["drive.delay"]) + 1e-2 * DT and est.warnings() == ()
 
 
 @pytest.mark.slow

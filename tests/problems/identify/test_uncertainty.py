@@ -104,6 +104,8 @@ def test_profile_of_friction_near_zero_is_lopsided():
     assert high - best > 1.3 * (best - low)
     assert np.all(np.diff(profile.deviance[profile.values >= best]) > 0)
     assert profile.others["rod.I0"] == pytest.approx(0.8, rel=0.05)
+    with pytest.raises(ArgumentError, match="values: expected one number or more at which .* is held; found none"):
+        found.profile("bearing.damping", [])
     with pytest.raises(ArgumentError, match="values: expected numbers from 0 to inf, its bounds; found -1"):
         found.profile("bearing.damping", [-1.0])
     with pytest.raises(ArgumentError, match="name: there is no free number 'bearing'"):

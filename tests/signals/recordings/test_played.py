@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.signal import lfilter
 
 from fgmbs.signals.recordings.played import Played, pieces
 from fgmbs.signals.recordings.recording import Signal
@@ -55,6 +56,41 @@ def test_lines_have_the_integrals_of_the_force(hold, lag):
         assert float(c0 / 6 + c1 / 3) * DT**2 == pytest.approx(moment, abs=1e-9)
         if lag == 0:
             np.testing.assert_allclose(at_once(start), [c0, c1], atol=1e-12)
+
+
+def test_a_straight_line_is_cut_off_between_its_samples():
+    """The line over an interval, values and what a lag leaves of them, against sums over fine steps; and derivatives
+    by the limit, against differences."""
+    played, limit, lag = Played.of(SIGNAL, 16, pieces(T, DT), "linear"), 0.3, 0.2
+    fine = np.linspace(-0.5, T[-1] + 0.5, 800_001)
+    h = fine[1] - fine[0]
+    cut = np.clip(np.interp(fine, SIGNAL.t, SIGNAL.values), -limit, limit)
+    assert np.sum(np.abs(np.diff(np.abs(cut) == limit))) >= 6
+    middle = (cut[1:] + cut[:-1]) / 2
+    behind = lfilter([1 - np.exp(-h / lag)], [1, -np.exp(-h / lag)], middle, zi=[np.exp(-h / lag) * cut[0]])[0]
+
+    @jax.jit
+    def found(limit, lag):
+        clip = lambda x: jnp.clip(x, -limit, limit)
+        states = played.states(clip, lag, limit)
+        lines = jax.vmap(lambda t: played.line(t, t + DT, clip, limit=limit))(STARTS)
+        lagging = jax.vmap(lambda t: played.line(t, t + DT, clip, lag, lambda k: states[k], limit))(STARTS)
+        values = jax.vmap(lambda t: played.value(t, clip, limit=limit))(STARTS)
+        late = jax.vmap(lambda t: played.value(t, clip, lag, lambda k: states[k], limit))(STARTS)
+        return lines, lagging, values, late
+
+    lines, lagging, values, late = found(limit, lag)
+    np.testing.assert_allclose(values, np.interp(STARTS, fine, cut), atol=1e-5)
+    np.testing.assert_allclose(late, np.interp(STARTS, fine[1:], behind), atol=1e-5)
+    for y, ends in ((cut, lines), (np.append(cut[0], behind), lagging)):
+        whole = np.append(0, np.cumsum((y[1:] + y[:-1]) / 2) * h)
+        means = (np.interp(STARTS + DT, fine, whole) - np.interp(STARTS, fine, whole)) / DT
+        np.testing.assert_allclose(np.mean(ends, axis=1), means, atol=1e-5)
+    slopes, e = jax.jit(jax.jacfwd(found, (0, 1)))(limit, lag), 1e-6
+    for column, slope in zip(("limit", "lag"), zip(*slopes, strict=True), strict=True):
+        step = np.array([column == "limit", column == "lag"]) * e
+        for one, ahead, back in zip(slope, found(*(limit, lag) + step), found(*(limit, lag) - step), strict=True):
+            np.testing.assert_allclose(one, (ahead - back) / (2 * e), atol=1e-6)
 
 
 @HOLDS
