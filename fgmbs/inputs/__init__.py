@@ -15,5 +15,6 @@ from fgmbs.inputs.unknown import GaussMarkov as GaussMarkov
 from fgmbs.inputs.unknown import RandomWalk as RandomWalk
 from fgmbs.inputs.unknown import WhiteNoise as WhiteNoise
 from fgmbs.inputs.unknown import augmented as augmented
+from fgmbs.inputs.unknown import memory_size as memory_size
 from fgmbs.inputs.unknown import remembered as remembered
 from fgmbs.inputs.unknown import white as white

@@ -153,6 +153,11 @@ def remembered(inputs: Sequence[AbstractInput]) -> Disturbance | None:
     return found[0] if found else None
 
 
+def memory_size(inputs: Sequence[AbstractInput], dof: int) -> int:
+    """Numbers of a step that are unknown forces with a memory."""
+    return len(augmented(inputs)) + dof * (remembered(inputs) is not None)
+
+
 def white(inputs: Sequence[AbstractInput]) -> tuple[Disturbance | WhiteNoise, ...]:
     """Unknown forces without a memory."""
     with_memory = remembered(inputs)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from fgmbs.dynamics.chart import MotionChart
-from fgmbs.dynamics.forcing import Forcing, Frames, force_directions
+from fgmbs.dynamics.forcing import Forcing, Frames
 from fgmbs.dynamics.transitions import AbstractTransition, HermiteSimpson
 from fgmbs.factors.base import Factor, Noise
 from fgmbs.factors.priors import chart_prior, prior_of_unknowns
@@ -25,15 +25,15 @@ from fgmbs.inputs import (
     GaussMarkov,
     RandomWalk,
     Recorded,
-    WhiteNoise,
     augmented,
     commands,
     gains_of,
+    memory_size,
     remembered,
-    white,
 )
 from fgmbs.linear import Marginals
 from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.problems.process_noise import process
 from fgmbs.problems.trajectory import Trajectory
 from fgmbs.sensors.base import AbstractSensor, Reading
 from fgmbs.sensors.factor import measurement
@@ -42,8 +42,6 @@ from fgmbs.unknowns import Free
 
 SENSORS = 2
 """Place of the first sensor among the factors: the prior and the transition come before."""
-_LEAST_NOISE = 1e-8
-"""Least spectral density in any direction, relative to the mean one: every direction needs some."""
 
 
 class Samples(NamedTuple):
@@ -178,14 +176,6 @@ class EstimationModel(eqx.Module):
             None if everywhere is None else self.chart,
         )
 
-    def rates(self) -> Float[Array, " nu"]:
-        """Square root of the spectral density of the rate of each unknown force that has a name [N/√s, N·m/√s]."""
-        rates = [
-            force.size * jnp.sqrt(2 / force.time_constant) if isinstance(force, GaussMarkov) else force.size
-            for force in self.augmented
-        ]
-        return jnp.stack(rates) if rates else jnp.zeros(0)
-
     def graph(self, x: Unknowns, data: StepData) -> TimeGraph | JointGraph:
         """The graph over the steps of `data`, of one recording or of several along a first axis, each with a time step
         of its own; the size of the noise is that near x."""
@@ -311,40 +301,7 @@ class EstimationModel(eqx.Module):
 
     def process(self, x, t) -> tuple[Float[Array, "dof nv"], Float[Array, "dof nv"], Float[Array, "rows rows"]]:
         """(T, B, whitening matrix of `transition`) near x."""
-        mechanism, dt = self.mechanism, self.dt
-        q = x[: mechanism.n]
-        T, P, B = self.trajectory.along(q, t)
-        mobility = B @ P @ B.T
-        density = jnp.zeros_like(mobility)
-        for force in white(self.inputs):
-            if isinstance(force, Disturbance):
-                density = density + 2 * force.size * mobility
-            elif isinstance(force, WhiteNoise):
-                g = force.size * (B @ P @ force_directions(mechanism, q, t, (force.on,)))
-                density = density + g @ g.T
-        g = self.rates() * (B @ P @ force_directions(mechanism, q, t, tuple(force.on for force in self.augmented)))
-        wander = g @ g.T
-        everywhere, dof = self.remembered, self.chart.dof
-        if everywhere is not None:
-            wander = wander + 2 * everywhere.variance / everywhere.time_constant * mobility
-        # Every direction needs some noise; measured against the mobility, the least is the same in all of them.
-        mean = jnp.trace(density + dt**2 / 12 * wander) / jnp.trace(mobility)
-        density = density + _LEAST_NOISE * mean * mobility
-        jumps = [
-            force.size * jnp.sqrt(-jnp.expm1(-2 * dt / force.time_constant))
-            if isinstance(force, GaussMarkov)
-            else force.size * jnp.sqrt(dt)
-            for force in self.augmented
-        ]
-        if everywhere is not None:
-            jumps += [jnp.sqrt(everywhere.variance * -jnp.expm1(-2 * dt / everywhere.time_constant))] * dof
-        noise = self.transition.noise(density, wander, dt)
-        W = jax.scipy.linalg.block_diag(
-            noise.position,
-            noise.velocity,
-            jnp.diag(1 / jnp.stack(jumps)) if jumps else jnp.zeros((0, 0), x.dtype),
-        )
-        return T, B, W
+        return process(self.trajectory, self.inputs, x[: self.mechanism.n], t)
 
     def accelerations(
         self, x: Float[Array, " nx"], t: Scalar, commands: Float[Array, " nc"]
@@ -420,11 +377,6 @@ class EstimationModel(eqx.Module):
     def local_size(self) -> int:
         """Local coordinates of x."""
         return self.chart.local_size(self.mechanism, self.step_size)
-
-
-def memory_size(inputs: Sequence[AbstractInput], dof: int) -> int:
-    """Numbers of a step that are unknown forces with a memory."""
-    return len(augmented(inputs)) + dof * (remembered(inputs) is not None)
 
 
 def shared_parts(

@@ -70,8 +70,8 @@ def identify(
 
     Args:
         mechanism: The mechanism with first values of its parameters.
-        recordings: What was recorded; parameters are shared, each recording has a motion of its own, and the numbers that
-            `Recording.with_numbers` gives it.
+        recordings: What was recorded; parameters are shared, each has a motion of its own, and numbers if
+            `Recording.with_numbers` gave them.
         sensors: What the signals mean.
         inputs: Forces besides those of the mechanism, as in `smooth`: recorded commands, unknown forces. By default a
             white `Disturbance` whose power is found from the data.

@@ -12,7 +12,7 @@ from fgmbs.compiled.buckets import padded
 from fgmbs.compiled.tracing import is_traced
 from fgmbs.errors import ArgumentError
 from fgmbs.graph.given import of_recordings
-from fgmbs.inputs import AbstractInput, Recorded
+from fgmbs.inputs import AbstractInput, Recorded, memory_size
 from fgmbs.inputs import commands as commands_of
 from fgmbs.losses import left_of_normal
 from fgmbs.mechanisms.base import AbstractMechanism, checked_mechanism
@@ -27,7 +27,6 @@ from fgmbs.problems.estimation.arguments import (
     refuse_single_precision,
 )
 from fgmbs.problems.estimation.first_state import CANDIDATES, candidates_at_rest
-from fgmbs.problems.estimation.graph import memory_size
 from fgmbs.problems.estimation.noise_sizes import freed_sizes
 from fgmbs.problems.estimation.unknowns import freed_model
 from fgmbs.problems.simulation.arguments import Integrator, transition_of

@@ -3,9 +3,10 @@
 import jax
 import numpy as np
 
+from fgmbs.inputs import memory_size
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.data import on_first_step
-from fgmbs.problems.estimation.graph import SENSORS, memory_size
+from fgmbs.problems.estimation.graph import SENSORS
 from fgmbs.problems.estimation.noise_sizes import with_sizes
 from fgmbs.problems.estimation.posterior import FactorRows
 from fgmbs.problems.smooth.arguments import candidates_of, stacked
