@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _FIRST_TIMES = 4
 """Outliers whose time is reported."""
+_SPANS = 4
+"""Recordings of which it is told when they were."""
 _CERTAIN = 1e6
 """How many times less likely a start is that need not be counted: a million."""
 
@@ -66,11 +68,14 @@ def sections(dataset: "xr.Dataset", seconds: float | None = None) -> list[Sectio
 def _overview(dataset: "xr.Dataset", seconds: float | None) -> list[tuple[str, str]]:
     t, number = dataset.t.values, dataset.recording.values
     spans = [t[number == k] for k in np.unique(number)]
-    shown = [f"{span[0]:g} to {span[-1]:g} s" for span in spans[:4]] + ["…"] * (len(spans) > 4)
+    more = ["…"] * (len(spans) > _SPANS)
+    shown = [f"{span[0]:g} to {span[-1]:g} s" for span in spans[:_SPANS]] + more
+    steps = [f"{span[1] - span[0]:.6g}" for span in spans]
+    steps = steps[:1] if len(set(steps)) == 1 else steps[:_SPANS] + more
     cost = f", cost {float(dataset['cost_history'][-1]):.6g}" if dataset.sizes["iteration"] else ""
     lines = [
         ("mechanism", mechanism_line(dataset)),
-        ("steps", f"{len(t)} of dt = {spans[0][1] - spans[0][0]:.6g} s, t = {', '.join(shown)}"),
+        ("steps", f"{len(t)} of dt = {', '.join(steps)} s, t = {', '.join(shown)}"),
         ("status", dataset.attrs["status"]),
         ("iterations", f"{int(dataset['iterations'])}{cost}"),
     ]

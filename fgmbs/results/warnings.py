@@ -1,6 +1,6 @@
 """Warnings about an estimate, in words."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,10 +42,16 @@ _APART, _COORDINATES = 0.1, 4
 many at most."""
 
 
-def warnings(dataset: "xr.Dataset") -> list[str]:
-    """Everything about an estimate that does not fit, or that the data do not tell; empty if there is nothing."""
+def warnings(dataset: "xr.Dataset", told: Collection[str] = ()) -> list[str]:
+    """Everything about an estimate that does not fit, or that the data do not tell; empty if there is nothing.
+
+    Args:
+        dataset: That of an estimate.
+        told: Sensors and forces of which others tell whether their noise is as large as was said, and numbers of which
+            they tell how well they are known.
+    """
     parts = (_solution, _groups, _sensors, _unknowns, _known, _bands, _singular_pose, _start)
-    return [text for part in parts for text in part(dataset)]
+    return [text for part in parts for text in (part(dataset, told) if part in (_groups, _unknowns) else part(dataset))]
 
 
 def _solution(dataset: "xr.Dataset") -> Iterator[str]:
@@ -61,7 +67,7 @@ def _solution(dataset: "xr.Dataset") -> Iterator[str]:
         yield f"{lost.sum()} of {lost.size} steps are no numbers, the first at t = {dataset.t.values[lost][0]:g} s"
 
 
-def _groups(dataset: "xr.Dataset") -> Iterator[str]:
+def _groups(dataset: "xr.Dataset", told: Collection[str]) -> Iterator[str]:
     for k, name in enumerate(dataset.group.values):
         group = {key: dataset[f"group_{key}"].values[k] for key in ("kind", "chi2", "dof", "found", "size")}
         p, correlation, white = (float(dataset[f"group_{key}"][k]) for key in ("p_value", "correlation", "whiteness"))
@@ -69,7 +75,7 @@ def _groups(dataset: "xr.Dataset") -> Iterator[str]:
         if not sensor and "step_status" in dataset:
             continue  # estimates of neighbouring steps were made of different data: their differences are no forces
         ratio = group["chi2"] / group["dof"] if group["dof"] > 0 else np.nan
-        if p < _UNLIKELY and abs(ratio - 1) > _MISFIT:
+        if p < _UNLIKELY and abs(ratio - 1) > _MISFIT and name not in told:
             found = f"{name}: χ² is {ratio:.3g} times what is expected (p = {p:.1g})"
             if sensor and ratio > 1:
                 yield f"{found}: the sensor is worse than its sigma says, or the model lacks what it sees"
@@ -104,8 +110,9 @@ def _far(normalized: np.ndarray) -> int:
     return int(np.sum(np.nanmax(np.abs(normalized), axis=1, initial=0.0) > FAR))
 
 
-def _unknowns(dataset: "xr.Dataset") -> Iterator[str]:
+def _unknowns(dataset: "xr.Dataset", told: Collection[str]) -> Iterator[str]:
     if "unknown" in dataset.dims:
+        dataset = dataset.isel(unknown=~np.isin(dataset.unknown.values, list(told)))
         for name in dataset.unknown.values[dataset["unknown_left"].values > _NOTHING_LEARNT]:
             yield f"{name}: the data say nothing about it; it is what was assumed before"
         away = dataset["unknown_away"].values

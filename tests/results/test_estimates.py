@@ -79,6 +79,13 @@ def test_groups_forces_and_calibration_have_names_and_units(estimate, dataset):
     assert dataset["q"].units == "m" and dataset["ddq_std"].units == "m/s²" and dataset["forces"].units == "N"
 
 
+def test_the_report_tells_the_step_of_every_recording(dataset):
+    first = np.arange(61) < 31
+    t = np.where(first, 0.005 * np.arange(61), 0.02 * (np.arange(61) - 31))
+    several = dataset.assign(recording=("step", 1 - first.astype(int)), t=("step", t))
+    assert "steps         61 of dt = 0.005, 0.02 s, t = 0 to 0.15 s, 0 to 0.58 s" in results.estimate_report(several)
+
+
 def test_the_report_tells_sensors_outliers_and_calibration(estimate, dataset):
     said = estimate.report()
     assert said == results.estimate_report(dataset)

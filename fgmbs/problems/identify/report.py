@@ -10,6 +10,7 @@ from fgmbs.results.contents import worst_text
 from fgmbs.results.estimates import sections
 from fgmbs.results.motion import to_dataset
 from fgmbs.results.report import Section, in_words
+from fgmbs.results.warnings import warnings
 from fgmbs.status import Status
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ def identification_sections(fit: "Identification") -> list[Section]:
     of_states = sections(to_dataset(fit.states)) if fit.states is not None else []
     by_title = {section.title: section for section in of_states}
     about = list(by_title["Estimate"].rows) if "Estimate" in by_title else []
-    warnings = [(text,) for text in fit.warnings()]
-    warnings += by_title["Warnings"].rows if "Warnings" in by_title else ()  # that it did not converge is told by both
     told = [(line[2:] if line.startswith("- ") else line,) for line in str(fit.identifiability()).split("\n")]
     made = [
         Section("Identification", ("", ""), [("method", fit.method), *about]),
@@ -50,7 +49,7 @@ def identification_sections(fit: "Identification") -> list[Section]:
         Section("Identifiability", (), told),
         Section("Correlations", ("parameter", "other", "correlation"), _correlations(fit)),
         Section("Noise model", ("residuals of", "χ² / expected", "p", "size"), _noise(fit)),
-        Section("Warnings", (), list(dict.fromkeys(warnings))),
+        Section("Warnings", (), [(text,) for text in fit.warnings()]),
         *(by_title[title] for title in _OF_STATES if title in by_title),
     ]
     return [section for section in made if section.rows]
@@ -101,7 +100,7 @@ def _correlations(fit: "Identification") -> list[tuple[str, ...]]:
 
 
 def identification_warnings(fit: "Identification") -> tuple[str, ...]:
-    """Everything of the parameters that does not fit, or that the data do not tell; empty if there is nothing."""
+    """Everything that does not fit, or that the data do not tell; empty if there is nothing."""
     found = []
     if fit.status != Status.converged:
         found.append(f"the solve did not end well ({worst_text(fit.status)}): nothing below can be relied on")
@@ -160,7 +159,9 @@ def identification_warnings(fit: "Identification") -> tuple[str, ...]:
         for name, far in zip(fit.names, away, strict=True)
         if np.isfinite(far) and far > _FAR
     ]
-    return tuple(found)
+    if fit.states is not None:
+        found += warnings(to_dataset(fit.states), {*fit.names, *(group.name for group in fit.groups)})
+    return tuple(dict.fromkeys(found))  # that it did not converge is told by both
 
 
 def _advice(fit: "Identification", name: str) -> str:

@@ -308,7 +308,8 @@ class Identification:
         return tuple(maxima(ends, self.theta, self.deviation_unbounded, named))
 
     def warnings(self) -> tuple[str, ...]:
-        """Everything of the parameters that does not fit, or that the data do not tell; empty if there is nothing."""
+        """Everything of the parameters, and of the motion that was found with them, that does not fit, or that the data
+        do not tell; empty if there is nothing. The report has the same."""
         return identification_warnings(self)
 
     def free_run(self, recording: "Recording", **options: Any) -> FreeRun:

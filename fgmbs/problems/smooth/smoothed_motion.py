@@ -26,6 +26,7 @@ from fgmbs.problems.smooth.rounds import tested
 from fgmbs.results.contents import Contents
 from fgmbs.results.estimates import smoothed_report
 from fgmbs.results.motion import AbstractMotion
+from fgmbs.results.warnings import warnings
 from fgmbs.sensors.base import AbstractSensor
 from fgmbs.status import Status, is_one_of
 from fgmbs.typing import Scalar
@@ -329,6 +330,11 @@ class SmoothedMotion(AbstractMotion):
 
     def contents(self) -> Contents:
         return estimate(self)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Everything that does not fit, or that the data do not tell; empty if there is nothing. The report has the
+        same."""
+        return tuple(warnings(self.to_dataset()))
 
     def report(self) -> str:
         """How the estimate went and how sure it is, in words and numbers."""

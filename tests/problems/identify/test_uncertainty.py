@@ -58,6 +58,19 @@ def test_intervals_allow_for_noise_that_is_larger_than_it_was_said(data, fit):
         fit.intervals(2.0)
 
 
+def test_the_report_has_the_same_warnings(data):
+    """Those of the motion as well, once each: a spike, and noise that is larger."""
+    sensors, recording = data
+    enc = recording["enc"].values.copy()
+    enc[100] += 20 * SIGMA
+    spoiled = fgmbs.Recording.of(T, {"enc": enc, "u": TORQUE}, units={"enc": "rad", "u": "N m"})
+    fit = fitted((sensors, spoiled), SIGMA)
+    assert any(text.startswith("enc: 1 samples are farther than 5 σ") for text in fit.warnings())
+    assert sum(text.startswith("enc: its residuals") or "enc: χ² is" in text for text in fit.warnings()) == 1
+    _, said = fit.report().split("\nWarnings\n")
+    assert [line[2:] for line in said.split("\n\n")[0].splitlines()] == list(fit.warnings())
+
+
 def test_noise_that_is_smaller_is_said_and_makes_nothing_narrower(data, fit):
     wrong = fitted(data, 4 * SIGMA)
     assert wrong.reduced_chi2["enc"] == pytest.approx(fit.reduced_chi2["enc"] / 16, rel=0.02)
