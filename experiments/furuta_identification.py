@@ -23,6 +23,7 @@ from rigs.compared import HELD, ROTARY, WINDOWS, by_array, rotary
 import fgmbs
 from fgmbs import Unknown, results
 from fgmbs.inputs import Disturbance
+from fgmbs.status import Status
 
 LEANS = 0.03
 """Standard deviation of the tilt before anything is measured [rad]."""
@@ -46,6 +47,7 @@ def identified(
         [*rigs[0].inputs, Disturbance()],
         free=free,
         method=method,
+        throw=False,
         **first,
     )
 
@@ -58,7 +60,9 @@ def main(
 ) -> None:
     begun = time.perf_counter()
     fit = identified(windows, level=level, method=method)
-    print(f"{time.perf_counter() - begun:.0f} s including compilation, {fit.iterations} iterations at the end\n")
+    print(
+        f"{time.perf_counter() - begun:.0f} s including compilation, {fit.iterations} iterations at the end, {Status[fit.status]}\n"
+    )
     print("| number | found | ± by residuals |\n| --- | ---: | ---: |")
     for name in [name for name, owner in fit.free.owners.items() if owner is None]:
         print(f"| {name} | {fit.parameters[name]:.4g} | {fit.scale * fit.std[name]:.2g} |")
