@@ -1,10 +1,12 @@
 """The position problem: the assembled configuration nearest to a rough start."""
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.algebra.pseudo_inverse import RankFactors, rank_factors, row_norms
@@ -19,6 +21,8 @@ _RECLOSE_LIMIT = 15
 """Iterations to close them again after a step along the closed configurations; a shorter step is tried after that."""
 _DAMPING = 1e-3
 """First damping of both: the start may be far away."""
+_SAME = 1e4
+"""Change of a row by its size that is rounding of whole turns, in units in the last place of the largest coordinate."""
 _NEAREST_LIMIT = 50
 """Steps along the closed configurations towards the start."""
 _LONGEST_STEP = 0.2
@@ -159,7 +163,7 @@ def nearest_closed(problem: PositionProblem, q):
         # Near the end the distance changes by less than its rounding, which must not count against a step.
         nearer = problem.distance(q_trial) <= problem.distance(s.q) * (1 + 16 * eps)
         accept = first | (closed & nearer)
-        q = jnp.where(accept, q_trial, s.q)
+        q = jnp.where(first, _unwound(problem, q_trial), jnp.where(accept, q_trial, s.q))
 
         C_q, gradient = problem.jacobian(q), problem.gradient(q)
         norms = row_norms(C_q, problem.row_sizes)
@@ -207,6 +211,17 @@ def nearest_closed(problem: PositionProblem, q):
     m = n_rows - q.shape[0]
     left = jnp.abs(problem.rows(end.q)[m:])
     return end.q, lambda_, PositionInfo(jnp.abs(end.gaps[:m]), left, end.iterations, status)
+
+
+def _unwound(problem: PositionProblem, q: Coordinates) -> Coordinates:
+    """q less the whole turns by which an angle is away from the start, if all rows are the same without."""
+    angles = np.array([unit == "rad" for unit in problem.mechanism.coordinate_units])
+    turn = 2 * math.pi
+    turns = jnp.where(angles, turn * jnp.round((q - problem.q_start) / turn), 0.0)
+    apart = jax.vmap(lambda turns: problem.rows(q - turns))(jnp.diag(turns)) - problem.rows(q)
+    rounding = _SAME * float(jnp.finfo(q.dtype).eps) * problem.scale(q)
+    same = jnp.max(jnp.abs(apart) / problem.row_sizes, axis=1, initial=0.0) <= rounding
+    return q - jnp.where(same, turns, 0.0)
 
 
 def _null_space_inverse(factors: RankFactors, hessian, *, convex: bool):

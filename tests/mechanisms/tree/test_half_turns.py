@@ -110,3 +110,9 @@ def test_a_gap_that_nothing_changes_does_not_hide_the_others():
     with pytest.raises(AssemblyError) as error:
         assemble(loop(at=(1.2, 0.25, 0.3)))
     assert "leave open \"closure 'c' (y)\" by 0.25 (m for lengths" in str(error.value)
+
+
+@pytest.mark.parametrize("given", [{"j": 0.4}, {"j": 1.0}, {"j": -1.0}, {"k": 1.0}])
+def test_joints_are_assembled_without_whole_turns(given):
+    """Springs and limits count them; Newton's method may go anywhere from a stretched drawing."""
+    assert float(jnp.max(jnp.abs(assemble(loop(), given)))) < np.pi
