@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fgmbs.factors.base import value_and_jacobian
 from fgmbs.linear import Margins
 from fgmbs.unknowns import Free
 
@@ -37,7 +38,7 @@ def bounds_of(
         return None
     margins = None
     if graph.free.limited:
-        margins = Margins(graph.margins(theta), jax.jacfwd(graph.margins)(theta))
+        margins = Margins(*value_and_jacobian(graph.margins, theta))
     return jnp.minimum(graph.free.lower - theta, 0.0), jnp.maximum(graph.free.upper - theta, 0.0), margins
 
 
@@ -47,20 +48,20 @@ def possible(graph: Limited, theta: Float[Array, " p"]) -> Float[Array, " p"]:
     free = graph.free
     scale = jnp.where(free.logs, 1.0, jnp.abs(theta))
 
-    def slack(slopes):
-        return _SLACK * (jnp.abs(slopes) @ scale)
-
-    def corrected(k, theta):
+    def corrected(k, at):
+        theta, _ = at
+        values, slopes = value_and_jacobian(graph.margins, theta)
+        fine = jnp.all(values >= -_SLACK * (jnp.abs(slopes) @ scale))
         # What is on a bound stays there, unless nothing else helps.
         stays = ((theta <= free.lower) | (theta >= free.upper)) & (k < _CORRECTIONS // 2)
         moves = jnp.where(stays, 0.0, scale)
-        values, slopes = graph.margins(theta), jax.jacfwd(graph.margins)(theta)
         short = values < 0
         # The least change of θ/scale that mends the margins that are short, linearized.
         rows = jnp.where(short[:, None], slopes * moves, 0.0)
-        theta = theta - moves * (jnp.linalg.pinv(rows) @ jnp.where(short, values, 0.0))
-        return jnp.clip(theta, free.lower, free.upper)
+        moved = theta - moves * (jnp.linalg.pinv(rows) @ jnp.where(short, values, 0.0))
+        return jnp.where(k < _CORRECTIONS, jnp.clip(moved, free.lower, free.upper), theta), fine
 
-    theta = jax.lax.fori_loop(0, _CORRECTIONS, corrected, jnp.clip(theta, free.lower, free.upper))
-    fine = jnp.all(graph.margins(theta) >= -slack(jax.jacfwd(graph.margins)(theta)))
+    # After the last one there is a look at what it has reached, by the same part of the program.
+    at = jnp.clip(theta, free.lower, free.upper), jnp.asarray(False)
+    theta, fine = jax.lax.fori_loop(0, _CORRECTIONS + 1, corrected, at)
     return jnp.where(fine, theta, jnp.nan)

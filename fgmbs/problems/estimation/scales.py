@@ -31,6 +31,7 @@ def own_scale(mechanism: AbstractMechanism, duration: float) -> OwnScale:
 
 @program(**ONCE)
 def _work_and_inertia(mechanism: AbstractMechanism) -> tuple[Scalar, Scalar]:
+    mechanism = mechanism.evaluated()
     q, reach = mechanism.reference, mechanism.reach
     zero = jnp.zeros(mechanism.nv, q.dtype)
     # Where it is drawn hanging, weight and springs do nothing: half of its reach away they do.

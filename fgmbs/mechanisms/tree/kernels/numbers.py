@@ -151,19 +151,21 @@ def tree_numbers(topology: TreeTopology, of: TreeParameters) -> TreeNumbers:
     slides = np.array([kind == "prismatic" for kind in kinds], float)
     screws = np.array([kind == "screw" for kind in kinds], float)
     axis = of.axes.T / jnp.sqrt(jnp.sum(of.axes.T**2, axis=0))
-    fixed, K = rotation(of.rotations.T), skew(axis)
+    fixed = rotation(of.rotations.T)
+    seen = times(fixed, axis)
+    # Of a unit vector a: (a ×)² = a aᵀ − 1.
+    kept = outer(seen, axis)
     along = slides + screws * of.pitches
     xx, yy, zz, xy, xz, yz = of.inertias.T
     scalar = np.array([kind not in TURNING for kind in kinds], float)
     angular, linear = _free_columns(topology)
     single = scalar[columns]
-    C = -turns * product(fixed, product(K, K))
     return TreeNumbers(
-        A=jnp.where(turns > 0, product(fixed, outer(axis, axis)), fixed),
-        B=turns * product(fixed, K),
-        C=C,
+        A=jnp.where(turns > 0, kept, fixed),
+        B=turns * product(fixed, skew(axis)),
+        C=turns * (fixed - kept),
         place=of.positions.T,
-        slide=along * times(fixed, axis),
+        slide=along * seen,
         multiplier=of.multipliers,
         offset=of.offsets,
         angular=angular + single * (turns * axis)[:, columns],

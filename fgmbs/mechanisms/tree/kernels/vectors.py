@@ -56,8 +56,8 @@ def rotation(r: Vectors) -> Matrices:
     angle = jnp.sqrt(jnp.where(small, 1.0, square))
     a = jnp.where(small, 1 - square / 6, jnp.sin(angle) / angle)
     b = jnp.where(small, 0.5 - square / 24, (1 - jnp.cos(angle)) / angle**2)
-    K = skew(r)
-    return identity(square) + a * K + b * product(K, K)
+    one = identity(square)
+    return one + a * skew(r) + b * (outer(r, r) - square * one)
 
 
 def of_quaternion(q: Float[Array, "4 bodies"]) -> Matrices:
