@@ -60,9 +60,8 @@ def main(
 ) -> None:
     begun = time.perf_counter()
     fit = identified(windows, level=level, method=method)
-    print(
-        f"{time.perf_counter() - begun:.0f} s including compilation, {fit.iterations} iterations at the end, {Status[fit.status]}\n"
-    )
+    seconds, ended = time.perf_counter() - begun, Status[fit.status]
+    print(f"{seconds:.0f} s including compilation; {fit.iterations} iterations at the end, {ended}\n")
     print("| number | found | ± by residuals |\n| --- | ---: | ---: |")
     for name in [name for name, owner in fit.free.owners.items() if owner is None]:
         print(f"| {name} | {fit.parameters[name]:.4g} | {fit.scale * fit.std[name]:.2g} |")
