@@ -1,9 +1,11 @@
 """Numbers of the mechanism that are known to be others in some recordings: a payload, a brake that was set."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -31,15 +33,26 @@ class Given(eqx.Module):
         return filled(mechanism.bare(), self.paths, self.values) if self.paths else mechanism
 
 
-def of_recordings(mechanism: AbstractMechanism, recordings: Sequence[Recording]) -> tuple[AbstractMechanism, Given]:
-    """(the mechanism, what its numbers are in each of several recordings); of a single one the mechanism has them.
+class Mechanisms(NamedTuple):
+    """The mechanism in several recordings, or in one."""
+
+    mechanism: AbstractMechanism
+    """That which they share; of a single recording, with the numbers that it has."""
+    given: Given
+    """What each of several has in the place of numbers of it."""
+    replaced: Given
+    """What the mechanism has without those of a single recording."""
+
+
+def of_recordings(mechanism: AbstractMechanism, recordings: Sequence[Recording]) -> Mechanisms:
+    """The mechanism in recordings.
 
     Raises:
         ArgumentError: A number that the mechanism does not have, that it cannot have, or that is to be found.
     """
     names = tuple(dict.fromkeys(name for one in recordings for name in one.numbers))
     if not names:
-        return mechanism, Given()
+        return Mechanisms(mechanism, Given(), Given())
     for one in recordings:
         try:
             mechanism.with_parameters(one.numbers)
@@ -60,4 +73,6 @@ def of_recordings(mechanism: AbstractMechanism, recordings: Sequence[Recording])
         for name, leaf in zip(names, shared, strict=True)
     ]
     given = Given(names, paths, tuple(jax.device_put(values)))
-    return (given.of(0).put(mechanism), Given()) if len(recordings) == 1 else (mechanism, given)
+    if len(recordings) > 1:
+        return Mechanisms(mechanism, given, Given())
+    return Mechanisms(given.of(0).put(mechanism), Given(), Given(names, paths, tuple(map(jnp.asarray, shared))))

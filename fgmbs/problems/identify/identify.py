@@ -253,7 +253,7 @@ def identification(found: Found, given: Free, recordings: Sequence[Recording], n
     problem, at, seen = found.problem, found.at, found.survey
     motion = smoothed_motion(problem, concluded(problem, at, seen), tuple(notes))
     return Identification(
-        mechanism=motion.mechanism,
+        mechanism=problem.replaced.put(motion.mechanism),
         sensors=_with_values(motion.sensors, motion.unknowns),
         inputs=_with_values(motion.inputs, motion.unknowns),
         states=motion,
@@ -353,7 +353,7 @@ def identification_of_free_runs(
     mechanism, shared = rebuilt(given.of(0), (problem.mechanism, shared), theta)
     history = np.asarray(best.history)
     return Identification(
-        mechanism=mechanism.bare(),
+        mechanism=problem.replaced.put(mechanism.bare()),
         sensors=tuple(shared[sensor.name] for sensor in problem.sensors),
         inputs=tuple(shared[force.name] for force in problem.inputs),
         states=None,

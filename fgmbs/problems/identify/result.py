@@ -335,7 +335,8 @@ class Identification:
             return Parts(self.mechanism, self.sensors, self.inputs)
         rows = [k for k in range(len(self.recordings) + len(self.left_out)) if k not in self.left_out]
         row = next((k for k, one in zip(rows, self.recordings, strict=True) if one is recording), None)
-        model = self.problem.mechanism, {part.name: part for part in (*self.sensors, *self.inputs)}
+        without = self.problem.replaced.put(self.problem.mechanism)
+        model = without, {part.name: part for part in (*self.sensors, *self.inputs)}
         mechanism, shared = rebuilt(free.of(row or 0), model, jnp.asarray(self.theta))
         mechanism = mechanism.bare()
         if row is None:

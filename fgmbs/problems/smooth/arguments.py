@@ -58,7 +58,7 @@ def prepare_smooth(
     refuse_single_precision()
     checked_mechanism(mechanism)
     recordings = checked_recordings(recording)
-    mechanism, given = of_recordings(mechanism, recordings)
+    mechanism, given, replaced = of_recordings(mechanism, recordings)
     sensors = checked_sensors(mechanism, sensors)
     inputs = checked_inputs(mechanism, inputs, sensors)
     channels = [[grids.channel(one, sensor) for sensor in sensors] for one in recordings]
@@ -109,6 +109,7 @@ def prepare_smooth(
         inputs=inputs,
         free=free,
         given=given,
+        replaced=replaced,
         sizes=sizes,
         recording=parts[0] if len(parts) == 1 else jax.tree.map(stacked, *parts),
         passed=jax.device_put(np.array(passed)),

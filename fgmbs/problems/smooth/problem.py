@@ -63,6 +63,8 @@ class SmoothingProblem(eqx.Module):
     """θ: which leaves of (mechanism, sensors and inputs by name) are unknown."""
     given: Given
     """Numbers of the mechanism that are known to differ between several recordings."""
+    replaced: Given
+    """What the mechanism has without the numbers of a single recording."""
     sizes: Free
     """Which sizes of noise are unknown."""
     recording: RecordingData

@@ -1,10 +1,12 @@
 """Numbers of the mechanism that are known to be others in some recordings."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fgmbs
 from fgmbs.errors import ArgumentError
+from fgmbs.graph.given import of_recordings
 from fgmbs.inputs import Command, Disturbance
 from fgmbs.sensors import Encoder, Gyroscope
 
@@ -53,6 +55,14 @@ def test_what_is_shared_is_found_from_recordings_of_other_loads(crank, runs, fit
     assert run.mechanism.physical_parameters()["rocker.mass"] == LOADS[2]["rocker.mass"]
     assert run.rms["crank"][0] < 1e-6
     assert "with rocker.mass = 3.5" in fit.report()
+
+
+def test_of_a_single_recording_what_is_found_is_without_its_load(crank, runs):
+    fit = identified(crank, runs[1][0])
+    first = float(crank.physical_parameters()["rocker.mass"])
+    assert float(fit.mechanism.physical_parameters()["rocker.mass"]) == first
+    assert float(fit.states.mechanism.physical_parameters()["rocker.mass"]) == LOADS[1]["rocker.mass"]
+    assert float(fit.free_run(runs[0][0], start={"theta": 0.3}).mechanism.physical_parameters()["rocker.mass"]) == first
 
 
 @pytest.mark.slow
@@ -116,3 +126,19 @@ def test_recordings_keep_their_numbers():
         one.merged(other.with_numbers({"load": 1.0}))
     with pytest.raises(ValueError, match="read-only"):
         one.numbers["load"][...] = 1.0
+
+
+def test_robots_have_numbers_of_recordings(configs):
+    robot = fgmbs.load(configs / "robots" / "scara.yaml")
+    name = next(name for name in robot.physical_parameters() if name.endswith(".mass"))
+    recordings = [fgmbs.Recording.of([0.0, 1.0], {"a": [0.0, 1.0]}).with_numbers(one) for one in ({}, {name: 7.5})]
+    mechanism, given, replaced = of_recordings(robot, recordings)
+    masses = [float(given.of(k).put(mechanism).evaluated().physical_parameters()[name]) for k in range(2)]
+    first = float(robot.physical_parameters()[name])
+    assert masses == [first, 7.5] and not replaced.names
+    loaded, given, replaced = of_recordings(robot, recordings[1:])
+    assert float(loaded.physical_parameters()[name]) == 7.5 and not given.names
+    assert float(replaced.put(loaded).physical_parameters()[name]) == first
+    q = jnp.full(robot.n, 0.3)
+    expected = robot.with_parameters({name: 7.5}).mass_matrix(q)
+    np.testing.assert_allclose(loaded.evaluated().mass_matrix(q), expected, rtol=1e-14)

@@ -153,7 +153,7 @@ def free_run(
     for horizon in horizons:
         if horizon <= 0:
             raise ArgumentError(f"horizons: expected positive times in seconds; found {horizon!r}")
-    mechanism, _ = of_recordings(mechanism, [recording])
+    mechanism = of_recordings(mechanism, [recording]).mechanism
     given = start is not None or start_velocities is not None
     own = _own(mechanism, sensors, inputs) if fit_start else Free()
     mechanism, sensors, inputs, beginning = _known(mechanism, recording, sensors, inputs, dt)
