@@ -57,6 +57,7 @@ def test_what_is_shared_is_found_from_recordings_of_other_loads(crank, runs, fit
     assert "with rocker.mass = 3.5" in fit.report()
 
 
+@pytest.mark.slow
 def test_of_a_single_recording_what_is_found_is_without_its_load(crank, runs):
     fit = identified(crank, runs[1][0])
     first = float(crank.physical_parameters()["rocker.mass"])
