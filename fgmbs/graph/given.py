@@ -59,13 +59,12 @@ def of_recordings(mechanism: AbstractMechanism, recordings: Sequence[Recording])
         except ArgumentError as error:
             raise ArgumentError(f"{one.source}: numbers{str(error).removeprefix('values')}") from None
     mechanism = mechanism.with_own_leaves(names).bare()
-    leaves, _ = jax.tree_util.tree_flatten_with_path(mechanism, is_leaf=is_unknown)
-    found = {mechanism.parameter_name(path): (path, leaf) for path, leaf in leaves}
+    found = mechanism.named_leaves()
     for name in names:
         if is_unknown(found[name][1]):
             raise ArgumentError(
-                f"recordings: expected numbers that are not to be found; found {name!r}, which is; free it, or say it "
-                "of recordings"
+                f"recordings: expected numbers that are not to be found; found {name!r}, which is; leave it out of "
+                "those to be found, or of the numbers of recordings"
             )
     paths, shared = zip(*(found[name] for name in names), strict=True)
     values = [

@@ -190,17 +190,21 @@ class AbstractMechanism(AbstractKinematics):
             ArgumentError: A name that is no parameter, a value of another shape, or one that it cannot have.
         """
         by_name("values", values, "numbers by name, as in {'L': 1.0}")
-        bare = self.bare()
-        leaves, _ = jax.tree_util.tree_flatten_with_path(bare, is_leaf=is_unknown)
-        found = {self.parameter_name(path): (path, jnp.shape(known(leaf))) for path, leaf in leaves}
+        found = self.named_leaves()
         changed = {name: number(f"values[{name!r}]", value) for name, value in values.items()}
         for name, value in known(changed).items():
             if name not in found:
                 advice = nearest(name, found, "parameters")
                 raise ArgumentError(f"values: expected names of parameters; found {name!r}{advice}")
-            if value.shape != found[name][1]:
-                raise ArgumentError(f"values[{name!r}]: expected shape {found[name][1]}; found shape {value.shape}")
-        return filled(bare, [found[name][0] for name in changed], list(changed.values()))
+            if value.shape != (shape := known(found[name][1]).shape):
+                raise ArgumentError(f"values[{name!r}]: expected shape {shape}; found shape {value.shape}")
+        return filled(self.bare(), [found[name][0] for name in changed], list(changed.values()))
+
+    def named_leaves(self) -> dict[str, tuple[Path, Array | Unknown]]:
+        """(path, leaf) of its parameters that are leaves by themselves, by name."""
+        leaves, _ = jax.tree_util.tree_flatten_with_path(self.bare(), is_leaf=is_unknown)
+        numbers = ((path, leaf) for path, leaf in leaves if is_unknown(leaf) or eqx.is_inexact_array(leaf))
+        return {self.parameter_name(path): (path, leaf) for path, leaf in numbers}
 
     def parameter_name(self, path: Path) -> str:
         """Name of the physical parameter that is the leaf at a path."""

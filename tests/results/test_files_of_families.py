@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 from fgmbs import plots, results
 from fgmbs.dynamics.forcing import force_directions
 from fgmbs.errors import ArgumentError
+from fgmbs.graph.given import Given
 from fgmbs.inputs import RandomWalk
 from fgmbs.problems.driven.desired import desired_motion
 from fgmbs.problems.driven.driven_motion import driven_motion
@@ -102,6 +103,7 @@ def estimate(body):
         unknowns={},
         unknowns_std={},
         free=Free(),
+        given=Given(),
         sizes=Free(),
         status=Status.converged,
         step_status=None,

@@ -93,8 +93,8 @@ class _Place(NamedTuple):
 def numbers_of(parts: Parts) -> dict[str, _Place]:
     """All numbers that may be free, by name."""
     found = {}
-    for path, leaf in _leaves(parts.mechanism):
-        found[parts.mechanism.parameter_name(path)] = _Place("", path, leaf)
+    for name, (path, leaf) in parts.mechanism.named_leaves().items():
+        found[name] = _Place("", path, leaf)
     for sensor in parts.sensors:
         for key in _CALIBRATION:
             value = getattr(sensor, key)
@@ -125,11 +125,6 @@ def _shape(sensor: AbstractSensor, key: str) -> tuple[int, ...]:
 
 def _is_number(leaf: Any) -> bool:
     return is_unknown(leaf) or eqx.is_inexact_array(leaf)
-
-
-def _leaves(mechanism: AbstractMechanism):
-    leaves, _ = jax.tree_util.tree_flatten_with_path(mechanism.bare(), is_leaf=is_unknown)
-    return [(path, leaf) for path, leaf in leaves if _is_number(leaf)]
 
 
 def _unknown(name: str, place: _Place, wanted: Any) -> Unknown:
