@@ -25,8 +25,9 @@ from fgmbs import Unknown, results
 from fgmbs.inputs import Disturbance
 from fgmbs.status import Status
 
-LEANS = 0.03
-"""Standard deviation of the tilt before anything is measured [rad]."""
+LEANS, UPRIGHT = 0.03, 1e-6
+"""Standard deviations of the tilt before anything is measured [rad]. Where the arm is held one of its directions is a
+zero of the pendulum's encoder, and of the other nothing but its square is seen: there it is known."""
 
 
 def identified(
@@ -38,7 +39,8 @@ def identified(
         free["drag"] = Unknown((1e-9, 1e-7), lower=0.0, upper=1e-5)
     free["pendulum.bias"] = Unknown(0.0, lower=-0.1, upper=0.1, own=True)
     if not level:
-        free["tilt"] = Unknown((0.0, 0.0), sigma=LEANS, own=True)
+        leans = [2 * [UPRIGHT if name in HELD else LEANS] for name in windows]
+        free["tilt"] = Unknown((0.0, 0.0), sigma=leans, own=True)
     first = {key: [rig.start[key] for rig in rigs] for key in rigs[0].start}
     return fgmbs.identify(
         rigs[0].mechanism,

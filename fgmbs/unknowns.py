@@ -28,7 +28,9 @@ class Unknown(eqx.Module):
         lower: Least value.
         upper: Largest value.
         log: The number is positive, and its logarithm is what is searched for and has the prior.
-        own: Each of several recordings has a value of its own; by default they share it.
+        own: Each of several recordings has a value of its own; by default they share it. What is known of it before may
+            be given to `identify` by recording, along a first axis.
+        rows: Of each recording, if that is not the same for all.
     """
 
     value: Float[Array, "*shape"]
@@ -37,6 +39,7 @@ class Unknown(eqx.Module):
     upper: Float[Array, "*shape"]
     log: bool = eqx.field(static=True)
     own: bool = eqx.field(static=True)
+    rows: "tuple[Unknown, ...] | None" = eqx.field(init=False)
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class Unknown(eqx.Module):
         for key, flag in (("log", log), ("own", own)):
             if not isinstance(flag, bool):
                 raise ArgumentError(f"{key}: expected True or False; found {flag!r}")
-        self.log, self.own = log, own
+        self.log, self.own, self.rows = log, own, None
         numbers = self.value, self.lower, self.upper
         if any(isinstance(part, Tracer) for part in numbers):
             return
@@ -94,6 +97,11 @@ class Unknown(eqx.Module):
     def reshaped(self, shape: tuple[int, ...]) -> "Unknown":
         """The same for a leaf of this shape, one number for all of its entries."""
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), self)
+
+    def by_recording(self) -> "Unknown":
+        """The first row, with all of them, of what is given along a first axis."""
+        rows = tuple(jax.tree.map(itemgetter(k), self) for k in range(self.value.shape[0]))
+        return eqx.tree_at(lambda first: first.rows, rows[0], rows, is_leaf=lambda part: part is None)
 
 
 def _perhaps_infinite(argument: str, given: Numbers, bad: Callable | None = None, expected: str = "numbers") -> Array:
@@ -238,7 +246,7 @@ class Free(eqx.Module):
         return Free(places, *(_raveled(self._chosen(side)) for side in sides))
 
     def another(self, theta: Float[Array, " p"], sigma: Float[Array, " p"], rows: Sequence[int]) -> "Free":
-        """What each recording has of its own, of a recording that is none of these.
+        """What each recording has of its own, of a recording that is none of these: as of those of which least was known.
 
         Args:
             theta: θ as it was found …
@@ -246,10 +254,15 @@ class Free(eqx.Module):
             rows: Recordings that it was found from: their mean is where a search begins.
         """
 
-        def mean(numbers: Float[Array, " p"]) -> Float[Array, " own"]:
+        def own(numbers: Float[Array, " p"]) -> list[Array]:
             parts = zip(self.places, self.numbers(numbers), strict=True)
-            parts = [(part[None] if place.copies == 1 else part[np.array(rows)]) for place, part in parts if place.own]
-            return _raveled([jnp.mean(part, axis=0) for part in parts])
+            return [(part[None] if place.copies == 1 else part[np.array(rows)]) for place, part in parts if place.own]
+
+        least = [part == jnp.max(part, axis=0) for part in own(sigma)]
+
+        def mean(numbers: Float[Array, " p"]) -> Float[Array, " own"]:
+            parts = zip(own(numbers), least, strict=True)
+            return _raveled([jnp.mean(part, axis=0, where=which) for part, which in parts])
 
         places = tuple(dataclasses.replace(place, copies=1) for place in self.places if place.own)
         return Free(places, *map(mean, (theta, sigma, self.lower, self.upper)))
@@ -360,6 +373,10 @@ def _by_logarithms(free: Free) -> tuple[Array, Array, Array]:
     return free.theta(free.value), free.theta(free.lower), free.theta(free.upper)
 
 
+def _any_bounded(unknown: Unknown) -> bool:
+    return any(row.bounded for row in unknown.rows or (unknown,))
+
+
 def freed(tree: PyTree, name: Callable[[Path], str], recordings: int = 1) -> tuple[PyTree, Free]:
     """(the tree with the values of its unknown leaves, which these are).
 
@@ -373,14 +390,20 @@ def freed(tree: PyTree, name: Callable[[Path], str], recordings: int = 1) -> tup
     if not unknown:
         return tree, Free()
     copies = [recordings if leaf.own else 1 for _, leaf in unknown]
+    for path, leaf in unknown:
+        if leaf.rows and len(leaf.rows) != recordings:
+            raise ArgumentError(
+                f"unknown {name(path)!r}: expected a row for each recording, of which there are {recordings}; found "
+                f"{len(leaf.rows)}"
+            )
     places = tuple(
-        Place(path, name(path), leaf.value.shape, leaf.log, leaf.bounded, leaf.own, count)
+        Place(path, name(path), leaf.value.shape, leaf.log, _any_bounded(leaf), leaf.own, count)
         for (path, leaf), count in zip(unknown, copies, strict=True)
     )
 
     def stacked(key: str) -> Array:
-        parts = [getattr(leaf, key) for _, leaf in unknown]
-        return _raveled([part for part, count in zip(parts, copies, strict=True) for _ in range(count)])
+        rows = [leaf.rows or count * (leaf,) for (_, leaf), count in zip(unknown, copies, strict=True)]
+        return _raveled([getattr(row, key) for several in rows for row in several])
 
     index = jnp.arange(recordings) if max(copies) > 1 else None
     free = Free(places, *map(stacked, ("value", "sigma", "lower", "upper")), index)

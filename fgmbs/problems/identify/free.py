@@ -133,9 +133,13 @@ def _unknown(name: str, place: _Place, wanted: Any) -> Unknown:
     try:
         unknown = _wanted(place, kind, wanted)
         shape, found = np.shape(known(place.value)), unknown.value.shape
-        if found not in ((), shape):
-            raise ArgumentError(f"expected {_numbers(shape)}; found shape {found}")
-        return _bounded(kind, unknown)
+        unknown = _bounded(kind, unknown)
+        if found in ((), shape):
+            return unknown
+        if unknown.own and found[1:] in ((), shape):
+            return unknown.by_recording()
+        rows = ", or a row of them for each recording" if unknown.own else ""
+        raise ArgumentError(f"expected {_numbers(shape)}{rows}; found shape {found}")
     except ArgumentError as error:
         raise ArgumentError(f"free[{name!r}]: {error}") from None
 

@@ -54,6 +54,33 @@ def test_bounds_are_any_real_numbers():
     assert (float(mass.lower), float(mass.upper)) == (1.0, 3.0)
 
 
+@pytest.mark.parametrize("method", ["smoother", "prediction"])
+def test_what_one_recording_has_is_known_of_another(method):
+    """The zero of an encoder, before and after it was switched on again."""
+    zeros, speeds = (0.02, -0.05), (2.0, 3.0)
+    recordings = []
+    for zero, speed in zip(zeros, speeds, strict=True):
+        sensors = (Encoder("enc", of="theta", sigma=1e-3, bias=zero),)
+        recordings.append(measured(rod(), 1e-3, None, speed * np.sin(3 * T), sensors)[1])
+    bias = Unknown(sigma=[1.0, 1e-9], value=[0.0, zeros[1]], own=True)
+    options = {"free": {"rod.mass": (0.5, 4.0), "enc.bias": bias}, "start": START, "method": method}
+    fit = fgmbs.identify(rod(1.5), recordings, (Encoder("enc", of="theta", sigma=1e-3),), INPUTS, **options)
+    # Free runs are of another integrator than what was measured.
+    assert fit.parameters["rod.mass"] == pytest.approx(2.0, rel=1e-4)
+    assert fit.parameters["enc.bias@0"] == pytest.approx(zeros[0], abs=5e-6)
+    assert fit.parameters["enc.bias@1"] == pytest.approx(zeros[1], abs=1e-8)
+    assert fit.std["enc.bias@1"] < 1.1e-9 < 1e-6 < fit.std["enc.bias@0"]
+
+
+def test_rows_of_recordings_are_for_what_is_their_own():
+    for own, text in ((True, ", or a row of them for each recording"), (False, "")):
+        with pytest.raises(ArgumentError) as caught:
+            freed_rod({"rod.mass": Unknown(np.full((2, 3), 1.5), own=own)})
+        assert str(caught.value) == f"free['rod.mass']: expected a number{text}; found shape (2, 3)"
+    with pytest.raises(ArgumentError, match=r"free\['rod.mass'\]: expected a number; found shape \(2,\)"):
+        freed_rod({"rod.mass": Unknown((1.5, 2.0))})
+
+
 def test_bias_of_several_rows_has_as_many_first_values():
     camera = fgmbs.sensors.Position("camera", point="tip", sigma=0.1)
     freed = freed_by_name(Parts(rod(), (camera,), INPUTS), {"camera.bias": np.array([0.1, 0.2])})

@@ -196,6 +196,21 @@ def test_theta_has_the_numbers_of_all_recordings():
     assert free.named(theta)["a"].shape == free.priors()["a"].value.shape == (2, 2)
 
 
+def test_what_is_known_before_may_differ_between_recordings():
+    given = Unknown((1.0, 2.0), sigma=[[1.0, 1.0], [1e-3, 2.0]], lower=[[-9.0], [-np.inf]], own=True)
+    rest, free = freed({"a": given.by_recording()}, lambda path: path[0].key, 2)
+    np.testing.assert_array_equal(rest["a"], [1.0, 2.0])
+    np.testing.assert_array_equal(free.sigma, [1.0, 1.0, 1e-3, 2.0])
+    np.testing.assert_array_equal(free.lower, [-9.0, -9.0, -np.inf, -np.inf])
+    assert free.bounded
+    # Another one is as those of which least was known.
+    another = free.another(jnp.array([1.0, 2.0, 3.0, 4.0]), free.sigma, [0, 1]).put_back(rest)["a"]
+    np.testing.assert_array_equal(another.value, [1.0, 4.0])
+    np.testing.assert_array_equal(another.sigma, [1.0, 2.0])
+    with pytest.raises(ArgumentError, match="'a': expected a row for each recording, of which there are 3; found 2"):
+        freed({"a": given.by_recording()}, lambda path: path[0].key, 3)
+
+
 def test_of_a_single_recording_it_changes_nothing():
     ours, shared = (freed({"a": Unknown(1.0, own=own)}, lambda path: path[0].key)[1] for own in (True, False))
     assert ours.names == shared.names == ("a",) and ours.index is None
