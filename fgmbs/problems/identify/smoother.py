@@ -98,7 +98,8 @@ def first_programs(problem: SmoothingProblem, *, ends: bool) -> Iterator[Callabl
         problem: The problem.
         ends: And those with which the smoother goes on from there.
     """
-    return lowered_rounds(_loosest(problem), enough=ENOUGH, volume=ends and problem.free.size > 0, ends=ends)
+    loose = _loosest(problem)
+    return lowered_rounds(loose, begun.like(loose), enough=ENOUGH, volume=ends and problem.free.size > 0, ends=ends)
 
 
 def _loosest(problem: SmoothingProblem) -> SmoothingProblem:

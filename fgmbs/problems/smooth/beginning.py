@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from fgmbs.compiled.one_kernel import one_kernel
-from fgmbs.compiled.program import program
+from fgmbs.compiled.program import ONCE, program
 from fgmbs.graph.time_graph import Look, Unknowns
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.first_state import FIRST_STEPS, Stage, Starts, best_start
@@ -84,13 +84,17 @@ def modelled(
     return problem.model(problem.sizes.value, delays), problem.data(delays, first, first)
 
 
-@program
+@program(**ONCE)
 def begun(problem: SmoothingProblem) -> SmoothingState:
     """The first guess: recordings followed step by step from the start that their first samples agree with best."""
     steps, theta, first, starts = problem.each(_guess)
     theta = problem.free.gathered(theta) if problem.several else theta
     at = at_first(problem, Unknowns(steps, theta), first, steps[..., -1, :])
     return eqx.tree_at(lambda at: at.starts, at, starts)
+
+
+begun_fast = program(begun.function)
+"""The same in a sixth of the time, compiled in twice to three times the time: where little else is computed."""
 
 
 def _guess(problem: SmoothingProblem):

@@ -94,6 +94,6 @@ def _asked(problem: SmoothingProblem, at: SmoothingState, seen: Survey) -> Asked
 
 def remembering(problem: SmoothingProblem, first: SmoothingState, *, enough: float = 0.0) -> Iterator[SmoothingState]:
     """What is reached after every round of a problem of `with_memory`."""
-    with compiled_ahead(lambda: lowered_rounds(problem, enough=enough), problem):
+    with compiled_ahead(lambda: lowered_rounds(problem, first, enough=enough), problem):
         pass
     yield from to_the_end(problem, first, enough=enough)

@@ -27,7 +27,7 @@ from fgmbs.problems.smooth.beginning import (
     ROUNDS,
     SmoothingState,
     at_first,
-    begun,
+    begun_fast,
     model_and_data,
     most_rounds,
 )
@@ -295,17 +295,18 @@ def tested(problem: SmoothingProblem, at: SmoothingState) -> Scores:
 
 
 def lowered_rounds(
-    problem: SmoothingProblem, *, enough: float = 0.0, volume: bool = False, ends: bool = True
+    problem: SmoothingProblem, first: SmoothingState, *, enough: float = 0.0, volume: bool = False, ends: bool = True
 ) -> Iterator[Callable[[], Any]]:
     """The programs that follow the first guess, in the order in which they will be needed; see `improved`.
 
     Args:
         problem: The problem.
+        first: Any first guess.
         enough: As of `improved`.
         volume: `volume_slope` will be needed, too.
         ends: The solution is what is looked for, so that `concluded` will be needed.
     """
-    first, most = begun.like(problem), np.asarray(ITERATIONS)
+    most = np.asarray(ITERATIONS)
     yield _improved.ahead(problem, first, first.x, most, enough=enough)
     after = _improved.like(problem, first, first.x, most, enough=enough)
     yield surveyed.ahead(problem, after)
@@ -335,7 +336,7 @@ def _solved(problem: SmoothingProblem) -> SmoothingState:
         at = improved(problem, at)
         return jax.lax.cond(at.resize, resize, lambda at: at, at) if problem.sizes.size else at
 
-    at = begun(problem)
+    at = begun_fast(problem)
     at = eqx.tree_at(lambda at: at.look, at, like(improved, problem, at).look, is_leaf=lambda leaf: leaf is None)
     return while_loop(lambda at: ~at.done, advance, at)
 
