@@ -162,7 +162,7 @@ def tilting(robot: fgmbs.Robot, motion: Motion) -> np.ndarray:
     """Moments across the axes of the joints [N m]."""
 
     def of(q, dq, ddq):
-        wrenches = (robot.joint_wrench(joint, q, dq, ddq, np.zeros(0), 0.0) for joint in robot.joint_names)
+        wrenches = (robot.joint_wrench(joint, q, dq, ddq, jnp.zeros(0), jnp.zeros(())) for joint in robot.joint_names)
         return jnp.stack([jnp.sum(wrench.moment**2) for wrench in wrenches]), tree.inverse_dynamics(robot, q, dq, ddq)
 
     squares, along = jax.jit(jax.vmap(of))(motion.q, motion.dq, motion.ddq)
