@@ -7,9 +7,10 @@ of three links, a moment of inertia and the damping of every joint are found by 
 their 95 % intervals hold the truth.
 
 Of a Panda and a Stäubli TX40 torques of exciting motions were recorded. They are linear in base parameters and
-friction: weighted least squares on positions that are smoothed forwards and backwards. Each quarter of the motion is
-foretold by what the others say. Dry friction turns its sign within a speed; a second part of it, within a way
-(pre-sliding, after Dahl), is taken at the joints that are foretold better with it.
+friction: weighted least squares on positions that are smoothed forwards and backwards, with columns filtered as the
+torques are. Each quarter of the motion is foretold by what the others say. Torques of the Panda are read behind its
+gears: dry friction turns its sign within some milliradians, is another for half a radian after that, and grows with
+the moment that tilts the bearing. A part of its motion is made twice, which tells how much of what is left repeats.
 """
 
 import json
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.signal
 import tyro
@@ -36,10 +38,13 @@ TRUTH |= {f"joint{k + 1}.damping": 1.0 + 0.3 * k for k in range(6)}
 """The last link holds a tool of half a kilogram."""
 CUTS = {"panda": 3.0, "staubli": 20.0}
 """Up to which frequency motion and torques are looked at [Hz]; torques behind a gear hold its vibrations, too."""
-STEP, FOLDS, GAP = 0.01, 4, 0.3
-"""Time between rows of the least squares [s], parts of the motion, and what is left out between them [s]."""
-SPEED, WAYS = 0.03, (0.003, 0.01, 0.03)
-"""Within which dry friction turns its sign [rad/s], [rad]."""
+FINE, STEP, FOLDS, GAP = 2e-3, 0.01, 4, 0.3
+"""Time between samples before this filter, and between rows of the least squares [s], parts of the motion, and what is
+left out between them [s]."""
+WAYS, AFTER = (3e-4, 3e-3), (0.0, 0.1, 0.2, 0.4, 0.7)
+"""Ways within which dry friction turns its sign, and after it turned, those between which it is linear [rad]."""
+SPEED, ALIKE = 0.03, 0.03
+"""Within which dry friction of motors turns its sign [rad/s], and places of a joint are taken as the same [rad]."""
 
 
 def puma() -> fgmbs.Robot:
@@ -104,57 +109,86 @@ def coverage(seeds: int) -> np.ndarray:
 
 
 class Motion(NamedTuple):
-    """A smoothed motion."""
+    """A smoothed motion, and what torques are filtered by."""
 
-    t: np.ndarray
     q: np.ndarray
     dq: np.ndarray
     ddq: np.ndarray
     tau: np.ndarray
+    cut: float
+
+    def filtered(self, x: np.ndarray) -> np.ndarray:
+        """What is linear in the torques, as rows of the least squares: by one filter, which shifts nothing."""
+        every, edge = round(STEP / FINE), int(0.5 / FINE)
+        return _filtered(x, FINE, self.cut)[edge:-edge:every]
+
+
+def _filtered(x: np.ndarray, dt: float, cut: float) -> np.ndarray:
+    return scipy.signal.filtfilt(*scipy.signal.butter(4, 2 * cut * dt), x, axis=0, padlen=int(3 / (cut * dt)))
 
 
 def smoothed(arm: arms.Arm, cut: float) -> Motion:
-    """Positions and torques by the same filter, which shifts nothing; derivatives by differences."""
+    """Positions and torques with three times the band; derivatives by differences.
+
+    Dry friction jumps as a joint turns, and its torques are filtered afterwards as those that were read.
+    """
     dt = arm.t[1] - arm.t[0]
-    taps = scipy.signal.butter(4, 2 * cut * dt)
-    q, tau = (scipy.signal.filtfilt(*taps, x, axis=0, padlen=int(3 / (cut * dt))) for x in (arm.q, arm.tau))
-    dq = np.gradient(q, dt, axis=0, edge_order=2)
-    ddq = np.gradient(dq, dt, axis=0, edge_order=2)
-    edge, every = int(0.5 / dt), round(STEP / dt)
-    return Motion(*(x[edge:-edge:every] for x in (arm.t, q, dq, ddq, tau)))
+    q, tau = (_filtered(x, dt, 3 * cut)[:: round(FINE / dt)] for x in (arm.q, arm.tau))
+    dq = np.gradient(q, FINE, axis=0, edge_order=2)
+    ddq = np.gradient(dq, FINE, axis=0, edge_order=2)
+    return Motion(q, dq, ddq, tau, cut)
 
 
-def pre_sliding(q: np.ndarray, way: float) -> np.ndarray:
-    """Dahl's law, exactly between samples: friction goes to ± 1 within this way."""
-    z = np.zeros_like(q)
+def turning(q: np.ndarray, way: float) -> tuple[np.ndarray, np.ndarray]:
+    """Friction of a spring that slips at ± 1, turned about within twice this way, and the way since it turned."""
+    z, since, side = np.zeros_like(q), np.zeros_like(q), 0.0
     for k, step in enumerate(np.diff(q), start=1):
-        end = np.sign(step)
-        z[k] = end + (z[k - 1] - end) * np.exp(-np.abs(step) / way)
-    return z
+        z[k] = np.clip(z[k - 1] + step / way, -1, 1)
+        slips = np.abs(z[k]) == 1
+        turned = slips and z[k] != side
+        side = z[k] if turned else side
+        since[k] = 0.0 if turned else since[k - 1] + slips * np.abs(step)
+    return z, since
 
 
-Ways = tuple[float | None, ...]
-"""Within which the pre-sliding part of dry friction turns its sign, by joint [rad]; None: there is none."""
+def dry(q: np.ndarray, load: np.ndarray) -> list[np.ndarray]:
+    """What dry friction behind a gear is made of: two springs that slip, more or less of it for some way after it
+    turned, and a share of the load."""
+    (first, _), (z, since) = (turning(q, way) for way in WAYS)
+    return [first, z, z * load, *(z * np.interp(since, AFTER, shape) for shape in np.eye(len(AFTER))[:-1])]
 
 
-def rows(arm: arms.Arm, motion: Motion, ways: Ways) -> np.ndarray:
-    """Samples × joints × numbers: base parameters, then viscous and dry friction, offset and rotor of each joint, and
-    pre-sliding friction of those that have it."""
+def tilting(robot: fgmbs.Robot, motion: Motion) -> np.ndarray:
+    """Moments across the axes of the joints [N m]."""
+
+    def of(q, dq, ddq):
+        wrenches = (robot.joint_wrench(joint, q, dq, ddq, jnp.zeros(0), jnp.zeros(())) for joint in robot.joint_names)
+        return jnp.stack([jnp.sum(wrench.moment**2) for wrench in wrenches]), tree.inverse_dynamics(robot, q, dq, ddq)
+
+    squares, along = jax.jit(jax.vmap(of))(motion.q, motion.dq, motion.ddq)
+    return np.sqrt(np.maximum(squares - along**2, 0.0))
+
+
+def rows(arm: arms.Arm, motion: Motion) -> np.ndarray:
+    """Samples × joints × numbers: base parameters, then offset, viscous and dry friction of each joint, and rotors
+    of motors whose torques are read."""
     base = tree.base_parameters(arm.robot)
     regressor = jax.jit(jax.vmap(lambda *state: tree.regressor(arm.robot, *state)))
     Y = np.asarray(regressor(motion.q, motion.dq, motion.ddq))
     Y = Y.reshape(*Y.shape[:2], -1)[..., list(base.leaders)]
     own = np.eye(motion.q.shape[1])
-    dry = np.tanh(motion.dq / SPEED)
-    parts = [Y, *(x[..., None] * own for x in (motion.dq, dry, np.ones_like(dry), motion.ddq))]
-    sliding = [(k, way) for k, way in enumerate(ways) if way is not None]
-    parts += [pre_sliding(motion.q[:, k], way)[:, None, None] * own[:, [k]] for k, way in sliding]
+    parts = [Y, *(x[..., None] * own for x in (np.ones_like(motion.dq), motion.dq))]
+    if arm.published is not None:
+        for k, rubs in enumerate(zip(motion.q.T, tilting(arm.published, motion).T, strict=True)):
+            parts += [x[:, None, None] * own[:, [k]] for x in dry(*rubs)]
+    else:
+        parts += [x[..., None] * own for x in (np.tanh(motion.dq / SPEED), motion.ddq)]
     if arm.coupled is not None:
         # What the second motor loses and stores is felt at both joints.
         speed, acceleration = (x[:, arm.coupled].sum(axis=1) for x in (motion.dq, motion.ddq))
         felt = own[list(arm.coupled)].T
         parts += [x[:, None, None] * felt for x in (speed, np.tanh(speed / SPEED), acceleration)]
-    return np.concatenate(parts, axis=2)
+    return motion.filtered(np.concatenate(parts, axis=2))
 
 
 def fitted(Y: np.ndarray, tau: np.ndarray) -> np.ndarray:
@@ -167,30 +201,35 @@ def fitted(Y: np.ndarray, tau: np.ndarray) -> np.ndarray:
     return x
 
 
-def foretold(Y: np.ndarray, motion: Motion) -> np.ndarray:
+def foretold(Y: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """Torques of each part of the motion by what the others say."""
-    t, found = motion.t, np.full_like(motion.tau, np.nan)
+    t, found = STEP * np.arange(len(tau)), np.full_like(tau, np.nan)
     edges = np.linspace(t[0], t[-1], FOLDS + 1)
     for low, high in zip(edges, edges[1:], strict=False):
         kept = (t < low - GAP) | (t > high + GAP)
         part = (t >= low) & (t <= high)
-        found[part] = Y[part] @ fitted(Y[kept], motion.tau[kept])
+        found[part] = Y[part] @ fitted(Y[kept], tau[kept])
     return found
 
 
+def differing(q: np.ndarray, left: np.ndarray, period: float) -> np.ndarray:
+    """By how much what is left differs as the motion is made again, as an error of each, by joint."""
+    shift = round(period / STEP)
+    moved, changed = (x[shift:] - x[:-shift] for x in (q, left))
+    alike = np.all(np.abs(moved) < ALIKE, axis=1)
+    return np.sqrt(np.mean(changed[alike] ** 2, axis=0) / 2)
+
+
 def held_back(name: str) -> xr.Dataset:
-    """Errors of torques that were not used, by joint, each with the pre-sliding that foretells it best."""
+    """Errors of torques, by joint: of those that were not used, of all, used, and of what does not repeat."""
     arm = getattr(arms, name)()
     motion = smoothed(arm, CUTS[name])
-    count, tried = motion.q.shape[1], (None, *WAYS)
-
-    def error(ways: Ways) -> np.ndarray:
-        return np.sqrt(np.mean((foretold(rows(arm, motion, ways), motion) - motion.tau) ** 2, axis=0))
-
-    best = np.argmin([error((way,) * count) for way in tried], axis=0)
-    ways = tuple(tried[k] for k in best)
-    columns = {"torque": np.sqrt(np.mean(motion.tau**2, axis=0)), "span": np.ptp(motion.tau, axis=0)}
-    columns |= {"error": error(ways), "way": np.array([np.nan if way is None else way for way in ways])}
+    Y, tau = rows(arm, motion), motion.filtered(motion.tau)
+    left, size = Y @ fitted(Y, tau) - tau, lambda x: np.sqrt(np.mean(x**2, axis=0))
+    columns = {"torque": size(tau), "span": np.ptp(tau, axis=0)}
+    columns |= {"error": size(foretold(Y, tau) - tau), "fitted": size(left)}
+    again = arm.period and differing(motion.filtered(motion.q), left, arm.period)
+    columns["again"] = np.full(tau.shape[1], np.nan) if again is None else again
     found = xr.Dataset({key: ("joint", value) for key, value in columns.items()})
     return found.assign_attrs(base=len(tree.base_parameters(arm.robot).leaders))
 
@@ -203,16 +242,17 @@ def main(seeds: int = 40, out: Path = Path("results/robot_identification.nc")) -
         print(f"| {name} | {value:g} | {inside:.1f} % | {np.std(errors[:, k]):.2f} σ |")
     print(f"| all | | {100 * np.mean(np.abs(errors) < 1.96):.1f} % | {np.std(errors):.2f} σ |\n")
     data = xr.Dataset({"normalized_error": (("seed", "number"), errors)}, {"number": list(TRUTH)})
-    print("| arm | joint | torque, RMS | held back, error | of RMS | of span | pre-sliding |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | --- |")
+    print("| arm | joint | torque, RMS | held back, error | of RMS | of span | fitted, of RMS | again, of RMS |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name in CUTS:
         found = held_back(name)
         for k in range(found.sizes["joint"]):
-            torque, span, error, way = (float(found[key][k]) for key in ("torque", "span", "error", "way"))
-            shares = f"{100 * error / torque:.1f} % | {100 * error / span:.1f} %"
-            law = "none" if np.isnan(way) else f"{1e3 * way:g} mrad"
-            print(f"| {name} | {k + 1} | {torque:.2f} N m | {error:.3f} N m | {shares} | {law} |")
-        print(f"| {name} | {found.attrs['base']} base parameters | | | | | |")
+            torque, *errors = (float(found[key][k]) for key in ("torque", "error", "fitted", "again"))
+            error, span = errors[0], float(found.span[k])
+            told = (error / torque, error / span, *(one / torque for one in errors[1:]))
+            shares = " | ".join(f"{100 * share:.1f} %" for share in told)
+            print(f"| {name} | {k + 1} | {torque:.2f} N m | {error:.3f} N m | {shares} |")
+        print(f"| {name} | {found.attrs['base']} base parameters | | | | | | |")
         data = data.merge(found.rename({key: f"{name}_{key}" for key in found.data_vars} | {"joint": f"{name}_joint"}))
     out.parent.mkdir(parents=True, exist_ok=True)
     results.write(data, out)

@@ -6,7 +6,7 @@ import numpy as np
 
 import fgmbs
 from fgmbs import robots
-from rigs.recordings import recorded
+from rigs.recordings import DATA, recorded
 
 RIGHT = np.pi / 2
 _PANDA = ((0, 0.333, 0), (0, 0, -RIGHT), (0, 0.316, RIGHT), (0.0825, 0, RIGHT))
@@ -34,6 +34,10 @@ class Arm(NamedTuple):
     """At the joints [N m]."""
     coupled: tuple[int, int] | None = None
     """Joints whose motors turn together: the second motor turns with the sum of both."""
+    published: fgmbs.Robot | None = None
+    """With inertias that others found, for the loads of its bearings, where torques are read behind the gears."""
+    period: float | None = None
+    """After which the motion is made again [s]."""
 
 
 def _arm(places: tuple[dict, ...]) -> fgmbs.Robot:
@@ -46,6 +50,15 @@ def _arm(places: tuple[dict, ...]) -> fgmbs.Robot:
     return robots.robot(*parts)
 
 
+def _published_panda() -> fgmbs.Robot:
+    """Without the hand of its file, which was not mounted."""
+    robot = fgmbs.load(DATA.parent / "robots" / "panda" / "panda.urdf", locked={"panda_finger_joint1": 0.0})
+    bare = {"mass": 0.735522, "center.x": 1.0517e-2, "center.y": -4.252e-3, "center.z": 6.1597e-2}
+    bare |= {"inertia.xx": 0.012516, "inertia.yy": 0.010027, "inertia.zz": 0.004815}
+    bare |= {"inertia.xy": -0.000428, "inertia.xz": -0.001196, "inertia.yz": -0.000741}
+    return robot.with_parameters({f"panda_link7.{key}": value for key, value in bare.items()})
+
+
 def panda() -> Arm:
     """A Franka Panda; the torques are those of sensors behind the gears."""
     data = np.load(recorded("franka_panda", "panda_excitation.npz"))
@@ -55,7 +68,7 @@ def panda() -> Arm:
     q, tau = (
         np.stack([np.interp(t, stamps, row) for row in data[key].astype(float).T], axis=1) for key in ("q", "tau")
     )
-    return Arm(_arm(places), t, q, tau)
+    return Arm(_arm(places), t, q, tau, published=_published_panda(), period=13.345)
 
 
 def staubli() -> Arm:

@@ -29,11 +29,22 @@ def test_friction_of_a_positioning_system_is_what_is_published(data_dir):
 
 
 def test_torques_of_a_panda_that_were_held_back_are_foretold(data_dir):
-    """To 5 % of their span, and where gravity is felt to 2 % of their size."""
+    """To 5 % of their span, and where gravity is felt to 2 % of their size. Two joints of the wrist mostly rub: they
+    are foretold to 6 %, though fitted to 4 %, of which more than a half repeats."""
     found = robot_identification.held_back("panda")
     assert found.attrs["base"] == 43
     assert np.all(found.error < 0.05 * found.span)
     assert np.all((found.error < 0.02 * found.torque)[1:4])
+    assert np.all(found.error < np.array([0.035, 0.02, 0.02, 0.02, 0.06, 0.03, 0.06]) * found.torque)
+    assert np.all(found.fitted < 0.04 * found.torque) and np.all(found.again < 0.02 * found.torque)
+
+
+def test_dry_friction_turns_within_twice_a_way():
+    q = np.concatenate([np.linspace(0, 1, 1001), np.linspace(1, 0, 1001)[1:]])
+    z, since = robot_identification.turning(q, 0.01)
+    back = 1 - q[1000:]
+    np.testing.assert_allclose(z[1000:], np.clip(1 - back / 0.01, -1, 1), atol=1e-9)
+    np.testing.assert_allclose(since[1020:], back[20:] - 0.02, atol=1e-9)
 
 
 def test_what_a_simulated_arm_is_made_of_is_found(data_dir):
