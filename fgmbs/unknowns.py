@@ -393,7 +393,7 @@ def freed(tree: PyTree, name: Callable[[Path], str], recordings: int = 1) -> tup
     for path, leaf in unknown:
         if leaf.rows and len(leaf.rows) != recordings:
             raise ArgumentError(
-                f"unknown {name(path)!r}: expected a row for each recording, of which there are {recordings}; found "
+                f"free[{name(path)!r}]: expected a row for each recording, of which there are {recordings}; found "
                 f"{len(leaf.rows)}"
             )
     places = tuple(

@@ -77,7 +77,7 @@ def identify(
             white `Disturbance` whose power is found from the data.
         free: What is looked for, by name: "coupler.mass" of the mechanism, of a class of one's own the name of a field,
             "gyro.bias" of a sensor, "motor.gain" of a force. With each a pair of bounds, a first value, an `Unknown`
-            (prior, bounds, logarithm) or a mapping of its arguments, or True.
+            (prior, bounds, logarithm, own to each recording) or a mapping of its arguments, or True.
         method: "smoother"; or "prediction": free runs of the model are fitted to the readings, no unknown force acts.
         horizon: Of "prediction": length of the free runs, each from a first state that is found [s]; by default each
             recording is one.
