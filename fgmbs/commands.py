@@ -219,7 +219,7 @@ def identify(experiment: SmoothExperiment) -> None:
     """
     _refuse(smooth_limits(experiment))
     mechanism, recordings, sensors, inputs = _read(experiment)
-    free = _free(experiment, mechanism, sensors, inputs)
+    free = _free(experiment, Parts(mechanism, tuple(sensors), tuple(inputs)), len(recordings))
     _prepare(experiment)
 
     failure, start = None, time.perf_counter()
@@ -270,7 +270,7 @@ def identify(experiment: SmoothExperiment) -> None:
         raise failure
 
 
-def _free(experiment: SmoothExperiment, mechanism, sensors, inputs) -> dict[str, Any]:
+def _free(experiment: SmoothExperiment, parts: Parts, recordings: int) -> dict[str, Any]:
     """What the experiment says of the parameters to find.
 
     Raises:
@@ -278,12 +278,11 @@ def _free(experiment: SmoothExperiment, mechanism, sensors, inputs) -> dict[str,
     """
     if not experiment.free:
         raise experiment.error(("free",), "expected names of the parameters to find; found none")
-    parts = Parts(mechanism, tuple(sensors), tuple(inputs))
     wanted = {}
     for name, entry in experiment.free.items():
         wanted[name] = entry.model_dump(exclude_none=True) if isinstance(entry, UnknownDescription) else entry
         try:
-            freed_by_name(parts, {name: wanted[name]})
+            freed_by_name(parts, {name: wanted[name]}, recordings)
         except ArgumentError as error:
             raise experiment.error(("free", name), str(error).partition(": ")[2]) from None
     return wanted

@@ -28,9 +28,9 @@ class Unknown(eqx.Module):
         lower: Least value.
         upper: Largest value.
         log: The number is positive, and its logarithm is what is searched for and has the prior.
-        own: Each of several recordings has a value of its own; by default they share it. What is known of it before may
-            be given to `identify` by recording, along a first axis.
-        rows: Of each recording, if that is not the same for all.
+        own: Each of several recordings has a value of its own; by default they share it. `identify` takes what is known
+            of these before by recording, too, along a first axis.
+        rows: What is known of each, then.
     """
 
     value: Float[Array, "*shape"]
@@ -91,7 +91,7 @@ class Unknown(eqx.Module):
     @property
     def bounded(self) -> bool:
         """Whether there are bounds."""
-        sides = self.lower, self.upper
+        sides = (side for row in self.rows or (self,) for side in (row.lower, row.upper))
         return any(isinstance(side, Tracer) or bool(np.any(np.isfinite(side))) for side in sides)
 
     def reshaped(self, shape: tuple[int, ...]) -> "Unknown":
@@ -99,9 +99,9 @@ class Unknown(eqx.Module):
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape), self)
 
     def by_recording(self) -> "Unknown":
-        """The first row, with all of them, of what is given along a first axis."""
-        rows = tuple(jax.tree.map(itemgetter(k), self) for k in range(self.value.shape[0]))
-        return eqx.tree_at(lambda first: first.rows, rows[0], rows, is_leaf=lambda part: part is None)
+        """The first of what is given along a first axis, with all."""
+        each = tuple(jax.tree.map(itemgetter(k), self) for k in range(len(self.value)))
+        return eqx.tree_at(lambda first: first.rows, each[0], each, is_leaf=lambda part: part is None)
 
 
 def _perhaps_infinite(argument: str, given: Numbers, bad: Callable | None = None, expected: str = "numbers") -> Array:
@@ -246,7 +246,7 @@ class Free(eqx.Module):
         return Free(places, *(_raveled(self._chosen(side)) for side in sides))
 
     def another(self, theta: Float[Array, " p"], sigma: Float[Array, " p"], rows: Sequence[int]) -> "Free":
-        """What each recording has of its own, of a recording that is none of these: as of those of which least was known.
+        """What each recording has of its own, of a recording that is none of these: as those of which least was known.
 
         Args:
             theta: θ as it was found …
@@ -323,9 +323,8 @@ class Free(eqx.Module):
     def put_back(self, tree: PyTree) -> PyTree:
         """The tree with `Unknown` at the places, as it was."""
         rows = zip(self.places, self.priors().values(), strict=True)
-        return self._filled(
-            tree, [prior if place.copies == 1 else jax.tree.map(itemgetter(0), prior) for place, prior in rows]
-        )
+        first = [prior if place.copies == 1 else jax.tree.map(itemgetter(0), prior) for place, prior in rows]
+        return self._filled(tree, first)
 
     @property
     def logs(self) -> Bool[np.ndarray, " p"]:
@@ -373,10 +372,6 @@ def _by_logarithms(free: Free) -> tuple[Array, Array, Array]:
     return free.theta(free.value), free.theta(free.lower), free.theta(free.upper)
 
 
-def _any_bounded(unknown: Unknown) -> bool:
-    return any(row.bounded for row in unknown.rows or (unknown,))
-
-
 def freed(tree: PyTree, name: Callable[[Path], str], recordings: int = 1) -> tuple[PyTree, Free]:
     """(the tree with the values of its unknown leaves, which these are).
 
@@ -390,20 +385,14 @@ def freed(tree: PyTree, name: Callable[[Path], str], recordings: int = 1) -> tup
     if not unknown:
         return tree, Free()
     copies = [recordings if leaf.own else 1 for _, leaf in unknown]
-    for path, leaf in unknown:
-        if leaf.rows and len(leaf.rows) != recordings:
-            raise ArgumentError(
-                f"free[{name(path)!r}]: expected a row for each recording, of which there are {recordings}; found "
-                f"{len(leaf.rows)}"
-            )
     places = tuple(
-        Place(path, name(path), leaf.value.shape, leaf.log, _any_bounded(leaf), leaf.own, count)
+        Place(path, name(path), leaf.value.shape, leaf.log, leaf.bounded, leaf.own, count)
         for (path, leaf), count in zip(unknown, copies, strict=True)
     )
 
     def stacked(key: str) -> Array:
-        rows = [leaf.rows or count * (leaf,) for (_, leaf), count in zip(unknown, copies, strict=True)]
-        return _raveled([getattr(row, key) for several in rows for row in several])
+        of_each = ((leaf.rows or count * (leaf,)) for (_, leaf), count in zip(unknown, copies, strict=True))
+        return _raveled([getattr(row, key) for rows in of_each for row in rows])
 
     index = jnp.arange(recordings) if max(copies) > 1 else None
     free = Free(places, *map(stacked, ("value", "sigma", "lower", "upper")), index)

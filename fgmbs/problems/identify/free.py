@@ -54,13 +54,13 @@ class Parts(NamedTuple):
     inputs: tuple[AbstractInput, ...]
 
 
-def freed_by_name(parts: Parts, free: FreeNumbers) -> Parts:
+def freed_by_name(parts: Parts, free: FreeNumbers, recordings: int = 1) -> Parts:
     """Mechanism, sensors and inputs with `Unknown` at the numbers that are free.
 
     A name is that of a parameter of the mechanism ("coupler.mass", of a class of one's own that of a field), of a
     number of a sensor ("gyro.bias") or of a force ("motor.gain", "disturbance.power"). Numbers that are positive by
     their kind stay so unless a lower bound is given, friction may become 0; `Unknown(…, log=True)` looks for a
-    logarithm.
+    logarithm. Of what is own to each of several recordings there may be a row for each.
 
     Raises:
         ArgumentError: There is no such number; bounds are crossed, or the value is not between them.
@@ -78,7 +78,7 @@ def freed_by_name(parts: Parts, free: FreeNumbers) -> Parts:
             advice = nearest(name, {**parts.mechanism.physical_parameters(), **names}, "numbers that may be free")
             raise ArgumentError(f"free: there is no number {name!r}{advice}")
         place = names[name]
-        changes[place.owner, place.key] = _unknown(name, place, wanted)
+        changes[place.owner, place.key] = _unknown(name, place, wanted, recordings)
     return _put(parts, changes)
 
 
@@ -127,7 +127,7 @@ def _is_number(leaf: Any) -> bool:
     return is_unknown(leaf) or eqx.is_inexact_array(leaf)
 
 
-def _unknown(name: str, place: _Place, wanted: Any) -> Unknown:
+def _unknown(name: str, place: _Place, wanted: Any, recordings: int) -> Unknown:
     """What is known of a free number before."""
     kind = re.sub(r"\[\d+\]$", "", name).rsplit(".", 1)[-1]
     try:
@@ -136,9 +136,9 @@ def _unknown(name: str, place: _Place, wanted: Any) -> Unknown:
         unknown = _bounded(kind, unknown)
         if found in ((), shape):
             return unknown
-        if unknown.own and found[1:] in ((), shape):
+        if unknown.own and found in ((recordings,), (recordings, *shape)):
             return unknown.by_recording()
-        rows = ", or a row of them for each recording" if unknown.own else ""
+        rows = f", or one for each of {recordings} recordings" if unknown.own and recordings > 1 else ""
         raise ArgumentError(f"expected {_numbers(shape)}{rows}; found shape {found}")
     except ArgumentError as error:
         raise ArgumentError(f"free[{name!r}]: {error}") from None

@@ -73,12 +73,10 @@ def test_what_one_recording_has_is_known_of_another(method):
 
 
 def test_rows_of_recordings_are_for_what_is_their_own():
-    for own, text in ((True, ", or a row of them for each recording"), (False, "")):
+    for own, recordings, text in ((True, 3, ", or one for each of 3 recordings"), (True, 1, ""), (False, 2, "")):
         with pytest.raises(ArgumentError) as caught:
-            freed_rod({"rod.mass": Unknown(np.full((2, 3), 1.5), own=own)})
-        assert str(caught.value) == f"free['rod.mass']: expected a number{text}; found shape (2, 3)"
-    with pytest.raises(ArgumentError, match=r"free\['rod.mass'\]: expected a number; found shape \(2,\)"):
-        freed_rod({"rod.mass": Unknown((1.5, 2.0))})
+            freed_by_name(parts(), {"rod.mass": Unknown((1.5, 2.0), own=own)}, recordings)
+        assert str(caught.value) == f"free['rod.mass']: expected a number{text}; found shape (2,)"
 
 
 def test_bias_of_several_rows_has_as_many_first_values():

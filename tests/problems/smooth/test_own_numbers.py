@@ -207,10 +207,6 @@ def test_what_is_known_before_may_differ_between_recordings():
     another = free.another(jnp.array([1.0, 2.0, 3.0, 4.0]), free.sigma, [0, 1]).put_back(rest)["a"]
     np.testing.assert_array_equal(another.value, [1.0, 4.0])
     np.testing.assert_array_equal(another.sigma, [1.0, 2.0])
-    with pytest.raises(
-        ArgumentError, match=r"free\['a'\]: expected a row for each recording, of which there are 3; found 2"
-    ):
-        freed({"a": given.by_recording()}, lambda path: path[0].key, 3)
 
 
 def test_of_a_single_recording_it_changes_nothing():
