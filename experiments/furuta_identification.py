@@ -68,6 +68,7 @@ def main(
     method: Literal["prediction", "smoother"] = "prediction",
     out: Path = Path("results/furuta_identification.nc"),
 ) -> None:
+    fgmbs.cache()
     begun = time.perf_counter()
     fit = identified(windows, level=level, method=method)
     seconds, ended = time.perf_counter() - begun, Status[fit.status]

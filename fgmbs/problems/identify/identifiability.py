@@ -117,7 +117,8 @@ def identifiability(
         np.linalg.eigh(data / np.outer(unit, unit)) if told.size else (np.zeros(0), np.zeros((0, 0)))
     )
     largest = float(strengths[-1]) if strengths.size else 1.0
-    lost = _lost(strengths, rounding_of(np.abs(np.diag(information)[told]) / unit**2))
+    # A narrow prior leaves rounding to its own number alone.
+    lost = _lost(strengths, directions.T**2 @ rounding_of(np.abs(np.diag(information)[told]) / unit**2))
     combinations = []
     for direction in _sparse(directions[:, lost]):
         change = direction / unit  # in θ
@@ -184,14 +185,14 @@ def covariance_with_priors(
     return told @ inverse @ told.T + moved @ rest @ moved.T
 
 
-def _lost(values: Float[np.ndarray, " p"], rounding: float) -> Bool[np.ndarray, " p"]:
+def _lost(values: Float[np.ndarray, " p"], rounding: float | Float[np.ndarray, " p"]) -> Bool[np.ndarray, " p"]:
     """Which eigenvalues of the information of the data are none."""
-    return values < max(_NOTHING * float(np.max(values, initial=0.0)), rounding)
+    return values < np.maximum(_NOTHING * float(np.max(values, initial=0.0)), rounding)
 
 
-def rounding_of(diagonal: Float[np.ndarray, " p"]) -> float:
+def rounding_of(diagonal: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
     """What rounding leaves of an information of the data that is a difference from one with this diagonal."""
-    return float(1e3 * np.finfo(float).eps * np.max(diagonal, initial=0.0))
+    return 1e3 * np.finfo(float).eps * diagonal
 
 
 def _sparse(directions: Float[np.ndarray, "p k"]) -> list[np.ndarray]:

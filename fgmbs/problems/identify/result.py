@@ -46,6 +46,8 @@ _NONE = 1e-3
 """Degrees of freedom that are none."""
 _CHANCE = 1e-3
 """Probability of a χ² below which the noise model is called wrong."""
+_ZERO = 1e-3
+"""Share of its standard deviation below which a number is as good as zero."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -174,7 +176,9 @@ class Identification:
         whole = unit[:, None] * information[np.ix_(rest, rest)] * unit
         prior = np.diag((unit / self.wide[rest]) ** 2)
         parts = along.T @ (whole - prior) @ along, along.T @ prior @ along
-        found = along @ covariance_with_priors(*parts, rounding_of(np.diag(whole))) @ along.T
+        found = (
+            along @ covariance_with_priors(*parts, float(np.max(rounding_of(np.diag(whole)), initial=0.0))) @ along.T
+        )
         covariance[np.ix_(rest, rest)] = unit[:, None] * found * unit
         return covariance
 
@@ -288,7 +292,8 @@ class Identification:
     def identifiability(self) -> Identifiability:
         """What the data, without priors, say of the parameters, and which combinations they cannot separate."""
         held = np.asarray(list(self.at_bound.values()), bool)
-        std, value = self._deviations, np.where(self.free.logs, 1.0, self.theta)
+        std = self._deviations
+        value = np.where(self.free.logs, 1.0, np.where(np.abs(self.theta) > _ZERO * std, self.theta, 0.0))
         relative = std / np.abs(np.where(value == 0, np.inf, value))
         # Of a number that may as well be zero, as a bias, nothing is said by how large it is.
         relative = np.where(~self.free.logs & (np.asarray(self.free.value) == 0), 0.0, relative)

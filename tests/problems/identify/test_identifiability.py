@@ -55,6 +55,15 @@ def test_a_number_that_is_not_read_is_known_by_its_prior():
     assert told.without_influence == ("idle",) and told.determined == ("mass",) and told.rank == 1
 
 
+def test_a_narrow_prior_leaves_the_others_as_they_are():
+    """Numbers that readings tell weakly, beside a zero that is known to 1e-9."""
+    J = np.array([[1.0, 1.0, 0.0], [1.0, 1.001, 0.0], [0.0, 0.0, 1e4]])
+    prior, names = np.array([1e6, 1e6, 1e-9]), ("mass", "damping", "zero")
+    information = J.T @ J + np.diag(1 / prior**2)
+    told = identifiability(names, information, prior, np.linalg.norm(J, axis=0), 0 * prior, prior < 0, np.ones(3))
+    assert told.rank == 3 and not told.combinations and told.determined == names
+
+
 def test_what_cannot_be_separated_is_said_in_shares_of_the_numbers():
     """Readings tell 3·mass + 100·rotor + offset, of 2, 0.004 and 0, and one number more."""
     J = np.array([[3.0, 100.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
