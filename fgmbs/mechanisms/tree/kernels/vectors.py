@@ -9,12 +9,7 @@ Matrices = Float[Array, "3 3 bodies"]
 
 def cross(a: Vectors, b: Vectors) -> Vectors:
     """a × b."""
-    return _next(a * _next(b) - _next(a) * b)
-
-
-def _next(a: Vectors) -> Vectors:
-    """Components (y, z, x)."""
-    return jnp.concatenate([a[1:], a[:1]])
+    return jnp.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
 
 
 def dot(a: Vectors, b: Vectors) -> Float[Array, " bodies"]:
