@@ -225,11 +225,12 @@ def held_back(name: str) -> xr.Dataset:
     arm = getattr(arms, name)()
     motion = smoothed(arm, CUTS[name])
     Y, tau = rows(arm, motion), motion.filtered(motion.tau)
-    left, size = Y @ fitted(Y, tau) - tau, lambda x: np.sqrt(np.mean(x**2, axis=0))
+    left = Y @ fitted(Y, tau) - tau
+    size = lambda x: np.sqrt(np.mean(x**2, axis=0))
     columns = {"torque": size(tau), "span": np.ptp(tau, axis=0)}
     columns |= {"error": size(foretold(Y, tau) - tau), "fitted": size(left)}
-    again = arm.period and differing(motion.filtered(motion.q), left, arm.period)
-    columns["again"] = np.full(tau.shape[1], np.nan) if again is None else again
+    nothing = np.full(tau.shape[1], np.nan)
+    columns["again"] = nothing if arm.period is None else differing(motion.filtered(motion.q), left, arm.period)
     found = xr.Dataset({key: ("joint", value) for key, value in columns.items()})
     return found.assign_attrs(base=len(tree.base_parameters(arm.robot).leaders))
 

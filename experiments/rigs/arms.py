@@ -52,11 +52,10 @@ def _arm(places: tuple[dict, ...]) -> fgmbs.Robot:
 
 def _published_panda() -> fgmbs.Robot:
     """Without the hand of its file, which was not mounted."""
-    robot = fgmbs.load(DATA.parent / "robots" / "panda" / "panda.urdf", locked={"panda_finger_joint1": 0.0})
-    bare = {"mass": 0.735522, "center.x": 1.0517e-2, "center.y": -4.252e-3, "center.z": 6.1597e-2}
-    bare |= {"inertia.xx": 0.012516, "inertia.yy": 0.010027, "inertia.zz": 0.004815}
-    bare |= {"inertia.xy": -0.000428, "inertia.xz": -0.001196, "inertia.yz": -0.000741}
-    return robot.with_parameters({f"panda_link7.{key}": value for key, value in bare.items()})
+    file, held = DATA.parent / "robots" / "panda" / "panda.urdf", {"panda_finger_joint1": 0.0}
+    apart = fgmbs.load(file, locked=held, separate=["panda_hand_joint"]).physical_parameters()
+    bare = {name: value for name, value in apart.items() if name.startswith("panda_link7.")}
+    return fgmbs.load(file, locked=held).with_parameters(bare)
 
 
 def panda() -> Arm:

@@ -176,9 +176,8 @@ class Identification:
         whole = unit[:, None] * information[np.ix_(rest, rest)] * unit
         prior = np.diag((unit / self.wide[rest]) ** 2)
         parts = along.T @ (whole - prior) @ along, along.T @ prior @ along
-        found = (
-            along @ covariance_with_priors(*parts, float(np.max(rounding_of(np.diag(whole)), initial=0.0))) @ along.T
-        )
+        rounding = np.max(rounding_of(np.diag(whole)), initial=0.0)
+        found = along @ covariance_with_priors(*parts, rounding) @ along.T
         covariance[np.ix_(rest, rest)] = unit[:, None] * found * unit
         return covariance
 

@@ -38,7 +38,7 @@ from fgmbs.problems.identify.likeliest import (
     still_moved,
     with_globals,
 )
-from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
+from fgmbs.problems.smooth.beginning import SmoothingState, begun_at, begun_once
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import looked, lowered_rounds, resizing, resumed, seen_by, surveyed, volume_slope
@@ -98,8 +98,8 @@ def first_programs(problem: SmoothingProblem, *, ends: bool) -> Iterator[Callabl
         problem: The problem.
         ends: And those with which the smoother goes on from there.
     """
-    loose = _loosest(problem)
-    return lowered_rounds(loose, begun.like(loose), enough=ENOUGH, volume=ends and problem.free.size > 0, ends=ends)
+    loose, volume = _loosest(problem), ends and problem.free.size > 0
+    return lowered_rounds(loose, begun_once.like(loose), enough=ENOUGH, volume=volume, ends=ends)
 
 
 def _loosest(problem: SmoothingProblem) -> SmoothingProblem:
@@ -123,7 +123,7 @@ def first_found(problem: SmoothingProblem, tell: Progress) -> tuple[SmoothingPro
     """
     loose = _loosest(problem)
     tell("following", 0, np.nan)
-    at = jax.block_until_ready(begun(loose))
+    at = jax.block_until_ready(begun_once(loose))
     try:
         return _first_found(problem, loose, at, tell)
     except KeyboardInterrupt:

@@ -27,7 +27,7 @@ from fgmbs.problems.smooth.beginning import (
     ROUNDS,
     SmoothingState,
     at_first,
-    begun_fast,
+    begun,
     model_and_data,
     most_rounds,
 )
@@ -336,7 +336,7 @@ def _solved(problem: SmoothingProblem) -> SmoothingState:
         at = improved(problem, at)
         return jax.lax.cond(at.resize, resize, lambda at: at, at) if problem.sizes.size else at
 
-    at = begun_fast(problem)
+    at = begun(problem)
     at = eqx.tree_at(lambda at: at.look, at, like(improved, problem, at).look, is_leaf=lambda leaf: leaf is None)
     return while_loop(lambda at: ~at.done, advance, at)
 

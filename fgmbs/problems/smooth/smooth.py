@@ -25,7 +25,7 @@ from fgmbs.problems.online.lagged import advanced, lagged
 from fgmbs.problems.simulation.arguments import Integrator
 from fgmbs.problems.simulation.result import worst
 from fgmbs.problems.smooth.arguments import checked_recordings, prepare_smooth
-from fgmbs.problems.smooth.beginning import SmoothingState, begun_at, begun_fast, modelled
+from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, modelled
 from fgmbs.problems.smooth.guesses.growing import grown
 from fgmbs.problems.smooth.guesses.other_problems import by_itself, led_by_larger_forces, without_accelerations
 from fgmbs.problems.smooth.guesses.other_starts import with_others
@@ -148,8 +148,8 @@ def _solve(
         notes: Further remarks.
     """
     tell("following" if bool(np.all(np.asarray(problem.recording.given))) else "looking for the start", 0, math.nan)
-    with compiled_ahead(lambda: lowered_rounds(problem, begun_fast.like(problem)), problem):
-        at = jax.block_until_ready(begun_fast(problem))
+    with compiled_ahead(lambda: lowered_rounds(problem, begun.like(problem)), problem):
+        at = jax.block_until_ready(begun(problem))
     found = None
     around = around or not bool(np.all(np.asarray(problem.recording.given)))
     try:
@@ -158,7 +158,7 @@ def _solve(
         if shorter is not None and _is_worse_than_noise(found.best):
             tell("looking for it with shorter steps", 0, math.nan)
             finer, better = shorter(), False
-            for _, other in _searched(finer, begun_fast(finer), around, tell):
+            for _, other in _searched(finer, begun(finer), around, tell):
                 if other is None:
                     continue
                 lost, cost = _rank(finer, other.best.at)
@@ -197,7 +197,7 @@ def _searched(
     worth = math.inf if problem.sizes.size else float(at.look.cost) + DECIDED
 
     def solved(other: SmoothingProblem) -> Motion:
-        for round, at in enumerate(_rounds(other, begun_fast(other), worth if found.best.converged else math.inf)):
+        for round, at in enumerate(_rounds(other, begun(other), worth if found.best.converged else math.inf)):
             tell("solving from another start", round, float(at.look.cost))
         return Motion(other, at, surveyed(other, at))
 
@@ -206,7 +206,7 @@ def _searched(
     tell("looking for other starts", 0, math.nan)
     for seed in range(_SEARCHES):
         again = with_others(problem, found.best, seed, of_motion=seed > 0 and not is_poor(problem, found.best.at))
-        starts, before = begun_fast(again.loosened(LOOSER[0])).starts, found
+        starts, before = begun(again.loosened(LOOSER[0])).starts, found
         for better in compared(before.best, starts, solved):
             # A later search that finds nothing else leaves the first one to tell of other motions.
             found = better if better.best is not before.best or better.others > before.others else before
@@ -296,7 +296,7 @@ def _follow(problem: SmoothingProblem, window: int, tell: Progress, notes: Seque
     x, best = recording.starts[0], None
     if not bool(recording.given):
         tell("looking for the start", 0, math.nan)
-        best = begun_fast(problem)
+        best = begun(problem)
         x = best.first
     model, data, count = *modelled(problem, delays, x), int(recording.count)
     at, interrupted = lagged(model, window, x, data), False

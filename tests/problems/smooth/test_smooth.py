@@ -59,7 +59,7 @@ def std(est):
 def solved(mechanism, recording, est, sensors=SENSORS, inputs=POWER):
     """(model, data, x, what was seen there) of an estimate, as its solver had them."""
     problem = fgmbs.prepare_smooth(mechanism, recording, sensors, inputs, dt=DT, start={"x_P1": 1.0})
-    at = smoothing.begun_fast(problem)
+    at = smoothing.begun(problem)
     while not at.done:
         at = smoothing.improved(problem, at)
     np.testing.assert_allclose(at.x.steps[: len(est.t)], np.column_stack([state(est), est.forces]), atol=1e-12)

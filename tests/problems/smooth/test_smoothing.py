@@ -63,7 +63,7 @@ def test_it_is_what_smooth_does(fourbar, recording, problem, solve):
 def test_every_round_is_the_same_program(problem):
     """What a round begins with has the same shapes and types, weak ones too, whether it is the first one or not."""
     kinds = lambda at: jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), at)
-    first = eqx.filter_eval_shape(smoothing.begun_fast, problem)
+    first = eqx.filter_eval_shape(smoothing.begun, problem)
     second = eqx.filter_eval_shape(smoothing.improved, problem, first)
     assert kinds(first) == kinds(eqx.tree_at(lambda at: at.look, second, None))
 

@@ -22,7 +22,7 @@ from fgmbs.problems.identify.free_runs.segments import (
     prepare_prediction,
     run_length,
 )
-from fgmbs.problems.smooth.beginning import begun
+from fgmbs.problems.smooth.beginning import begun_once
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.solvers.levenberg_marquardt import LevenbergMarquardt, OptStep
 from fgmbs.status import Status
@@ -144,7 +144,7 @@ def led_programs(problem: SmoothingProblem, horizon: float | None, solver: Solve
         horizon: As of `led`.
         solver: What will fit the free runs.
     """
-    length, sizes, at = run_length(problem, horizon), problem.sizes.value, begun.like(problem)
+    length, sizes, at = run_length(problem, horizon), problem.sizes.value, begun_once.like(problem)
     near, first = at.x, at.first
     if length > _PART:
         yield cut.ahead(problem, near, first, sizes, _PART, True)

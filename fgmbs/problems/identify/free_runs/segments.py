@@ -35,7 +35,7 @@ from fgmbs.problems.identify.free_runs.rollout import (
     sensor_residuals,
     sensor_rows,
 )
-from fgmbs.problems.smooth.beginning import begun
+from fgmbs.problems.smooth.beginning import begun_once
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.typing import Scalar
 from fgmbs.unknowns import Free
@@ -189,7 +189,7 @@ def prepare_prediction(
     """
     length = run_length(problem, horizon)
     if near is None:
-        at = begun(problem)
+        at = begun_once(problem)
         near, first = at.x, at.first if first is None else first
     first = near.steps[..., 0, :] if first is None else first
     return cut(problem, near, first, problem.sizes.value if sizes is None else sizes, length, continuous)

@@ -13,7 +13,7 @@ from fgmbs.compiled.program import program
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.problems.estimation.first_state import DECIDED, FIRST_STEPS
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
-from fgmbs.problems.smooth.beginning import SmoothingState, begun_at, begun_fast, model_and_data
+from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, model_and_data
 from fgmbs.problems.smooth.guesses.following import foreseen
 from fgmbs.problems.smooth.iteration import POOR, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
@@ -35,7 +35,7 @@ def grown(problem: SmoothingProblem) -> SmoothingState:
     while done < total and more >= _LEAST:
         until = min(done + more, total)
         part = _until(problem, counts, until)
-        guess = begun_fast(part) if at is None else _foreseen_to(part, at, np.asarray(done))
+        guess = begun(part) if at is None else _foreseen_to(part, at, np.asarray(done))
         *_, new = itertools.islice(to_the_end(part, begun_at(part, guess, sizes=False)), _ROUNDS)
         before = 0.0 if at is None else float(at.look.cost)
         read = problem.readings(until) - problem.readings(done)
@@ -45,7 +45,7 @@ def grown(problem: SmoothingProblem) -> SmoothingState:
         else:
             more = (until - done) // 2
     if at is None:
-        return begun_fast(problem)
+        return begun(problem)
     return at if done == total else _foreseen_to(problem, at, np.asarray(done))
 
 

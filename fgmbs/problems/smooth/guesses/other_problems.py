@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 
-from fgmbs.problems.smooth.beginning import SmoothingState, begun_at, begun_fast
+from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
 from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 
@@ -15,7 +15,7 @@ _ON_THE_WAY = 5
 
 def led_by_larger_forces(problem: SmoothingProblem) -> SmoothingState:
     """Where unknown forces lead that are far larger, and become smaller step by step."""
-    near = begun_fast(problem.loosened(LOOSER[0]))
+    near = begun(problem.loosened(LOOSER[0]))
     for factor in LOOSER:
         looser = problem.loosened(factor)
         *_, near = itertools.islice(to_the_end(looser, begun_at(looser, near, sizes=False)), _ON_THE_WAY)
@@ -38,4 +38,4 @@ def _blind(problem: SmoothingProblem, unread: Sequence[bool]) -> SmoothingState:
     channels = tuple(
         part._replace(values=jnp.full_like(part.values, jnp.nan)) if dropped else part for part, dropped in parts
     )
-    return begun_fast(problem.of(problem.recording._replace(channels=channels)))
+    return begun(problem.of(problem.recording._replace(channels=channels)))
