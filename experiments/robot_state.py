@@ -3,8 +3,10 @@
     python experiments/robot_state.py [--data ../shared/data] [--out results/robot_state]
 
 The arm swings all joints for 2 s, its gripper held. Read at 1 kHz are seven encoders of 0.1 mrad, a gyroscope and an
-accelerometer; the torques are recorded with an error of 0.3 N m. Printed are the errors of speeds, those of differences
-of the encoders beside them, how often the 95 % bands hold the truth, and the time of a second estimate.
+accelerometer of three axes, and the torques, with an error of 0.3 N m. These are readings of forces that change: an
+accelerometer feels what a force is at an instant, and would contradict commands with white noise beside them. Printed
+are the errors of speeds, those of differences of the encoders beside them, how often the 95 % bands hold the truth, and
+the time of a second estimate.
 """
 
 import os
@@ -17,12 +19,14 @@ from robot_inverse import path
 
 import fgmbs
 from fgmbs import plots, results
-from fgmbs.inputs import Command, WhiteNoise
-from fgmbs.sensors import Accelerometer, Encoder, Gyroscope
+from fgmbs.inputs import RandomWalk
+from fgmbs.sensors import Accelerometer, Encoder, Gyroscope, Torque
 
 DT, SAMPLES = 1e-3, 2001
 ENCODER, RATE, ACCELERATION, TORQUE = 1e-4, 1e-2, 0.1, 0.3
 """[rad], [rad/s], [m/s²], [N m]"""
+CHANGES = 3.0, 5.0, 4.0, 1.5, 0.2, 0.3, 0.1
+"""Of the torques in a second, as an estimate with unknown rates finds them, rounded [N m/√s]"""
 LAST = "panda_link7"
 
 
@@ -37,14 +41,12 @@ def estimated(robot: fgmbs.Robot, motion: fgmbs.DrivenMotion, seed: int = 0):
     """(what was read, a function that smooths it)."""
     joints = robot.coordinate_names
     sensors = [Encoder(f"at_{joint}", of=joint, sigma=ENCODER) for joint in joints]
-    sensors += [Gyroscope("gyro", body=LAST, sigma=RATE), Accelerometer("acc", body=LAST, sigma=ACCELERATION)]
+    axes = ("x", "y", "z")
+    sensors += [Gyroscope("gyro", body=LAST, axes=axes, sigma=RATE)]
+    sensors += [Accelerometer("acc", body=LAST, axes=axes, sigma=ACCELERATION)]
+    sensors += [Torque(f"motor_{joint}", of=joint, sigma=TORQUE) for joint in joints]
+    inputs = [RandomWalk(joint, rate) for joint, rate in zip(joints, CHANGES, strict=True)]
     recording = fgmbs.readings(robot, motion, sensors, seed=seed)
-    noise = TORQUE * np.random.default_rng(seed).standard_normal((SAMPLES, len(joints)))
-    torques = np.asarray(motion.forces) + noise
-    commands = {f"by_{joint}": torques[:, k] for k, joint in enumerate(joints)}
-    recording = fgmbs.Recording({**recording.signals, **fgmbs.Recording.of(motion.t, commands).signals})
-    inputs = [Command(joint, f"by_{joint}", hold="linear", name=f"drive_{joint}") for joint in joints]
-    inputs += [WhiteNoise(joint, TORQUE * DT**0.5, name=f"error_{joint}") for joint in joints]
     start = dict(zip(joints, np.asarray(motion.q[0]).tolist(), strict=True))
     return recording, lambda: fgmbs.smooth(robot, recording, sensors, inputs, start=start)
 
