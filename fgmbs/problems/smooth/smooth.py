@@ -250,9 +250,6 @@ def _rounds(problem: SmoothingProblem, first: SmoothingState, worth: float = mat
     for guess in guesses:
         if not is_poor(problem, at):
             return
-        # Where sizes of noise are found, costs are those of other sizes.
-        if is_one_of(at.status, Status.converged) and not problem.sizes.size:
-            worth = min(worth, float(at.look.cost))
         *_, again = to_the_end(problem, begun_at(problem, guess(problem)), worth=worth)
         if _rank(problem, again) < _rank(problem, at):
             yield (at := again)

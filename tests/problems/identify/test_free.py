@@ -54,7 +54,7 @@ def test_bounds_are_any_real_numbers():
     assert (float(mass.lower), float(mass.upper)) == (1.0, 3.0)
 
 
-@pytest.mark.parametrize("method", ["smoother", "prediction"])
+@pytest.mark.parametrize("method", ["smoother", pytest.param("prediction", marks=pytest.mark.slow)])
 def test_what_one_recording_has_is_known_of_another(method):
     """The zero of an encoder, before and after it was switched on again."""
     zeros, speeds = (0.02, -0.05), (2.0, 3.0)
