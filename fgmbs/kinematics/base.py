@@ -7,7 +7,7 @@ from typing import TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from fgmbs.compiled.program import ONCE, program
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
@@ -151,8 +151,8 @@ class AbstractKinematics(eqx.Module):
         return -self.rate(lambda q, t: self.constraint_rate(q, dq, t), q, dq, t)[1]
 
     def rate(
-        self, function: Callable[[Coordinates, Scalar], Array], q: Coordinates, dq: Velocities, t: Scalar
-    ) -> tuple[Array, Array]:
+        self, function: Callable[[Coordinates, Scalar], PyTree], q: Coordinates, dq: Velocities, t: Scalar
+    ) -> tuple[PyTree, PyTree]:
         """function(q, t) and its derivative with respect to time along a motion with velocities dq."""
         t = jnp.asarray(t, dtype=q.dtype)
         one = jnp.ones_like(t)

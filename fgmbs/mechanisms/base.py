@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
@@ -16,6 +16,9 @@ from fgmbs.kinematics.base import AbstractKinematics
 from fgmbs.kinematics.mobility import degrees_of_freedom
 from fgmbs.typing import Constraints, Coordinates, Scalar, Velocities
 from fgmbs.unknowns import Path, Unknown, filled, is_unknown, known, number
+
+BodyFrame: TypeAlias = tuple[Float[Array, "d d"], Float[Array, " d"]]
+"""(rotation, origin) of the frame of a body, or a time derivative of both."""
 
 
 class Wrench(NamedTuple):
@@ -120,13 +123,33 @@ class AbstractMechanism(AbstractKinematics):
         """
         raise ArgumentError(f"mechanism: expected one that has gravity; {self._lacks('gravity')}")
 
-    def body_frame(self, body: str, q: Coordinates, t: Scalar) -> tuple[Float[Array, "d d"], Float[Array, " d"]]:
+    def body_frame(self, body: str, q: Coordinates, t: Scalar) -> BodyFrame:
         """(rotation, origin) of the frame of a body; the columns of the rotation are its axes, seen from the ground.
 
         Raises:
             ArgumentError: There is no such body, or the family does not tell.
         """
         raise ArgumentError(f"body: expected a mechanism of bodies with frames; {self._lacks('body_frame')}")
+
+    def body_motion(
+        self, body: str, q: Coordinates, dq: Velocities, t: Scalar, ddq: Velocities | None = None
+    ) -> tuple[BodyFrame, ...]:
+        """The frame of a body, its first and, given accelerations, its second time derivative along a motion.
+
+        Raises:
+            ArgumentError: There is no such body, or the family does not tell.
+        """
+
+        def at(q, dq, t):
+            return self.rate(lambda q, t: self.body_frame(body, q, t), q, dq, t)
+
+        if ddq is None:
+            return at(q, dq, t)
+        # The derivative of the first rate along dq/dt = E dq, d(dq)/dt = ddq: that of `retract` is needed at 0 only.
+        zero = jnp.zeros_like(q[0])
+        later = lambda s: at(self.retract(q, s * dq), dq + s * ddq, t + s)
+        (frame, first), (_, second) = jax.jvp(later, (zero,), (jnp.ones_like(zero),))
+        return frame, first, second
 
     def point_position(self, point: str, q: Coordinates) -> Float[Array, " d"]:
         """Position of a point by name [m].

@@ -223,18 +223,3 @@ def _noise_sigma(sigma: Array, resolution: Array, rows: int) -> Float[Array, " r
 def rate(mechanism: AbstractMechanism, reading: Reading, function: Callable[[Coordinates, Scalar], Array]) -> Any:
     """Value and time derivative of function(q, t) along the motion."""
     return mechanism.rate(function, reading.q, reading.dq, reading.t)
-
-
-def second_rate(
-    mechanism: AbstractMechanism, reading: Reading, function: Callable[[Coordinates, Scalar], Array]
-) -> Any:
-    """Value, first and second time derivative of function(q, t) along the motion."""
-    zero = jnp.zeros_like(reading.q[0])
-
-    def later(s):
-        # The derivative of the first rate along dq/dt = E dq, d(dq)/dt = ddq: that of `retract` is needed at 0 only.
-        q = mechanism.retract(reading.q, s * reading.dq)
-        return mechanism.rate(function, q, reading.dq + s * reading.ddq, reading.t + s)
-
-    (value, first), (_, second) = jax.jvp(later, (zero,), (jnp.ones_like(zero),))
-    return value, first, second

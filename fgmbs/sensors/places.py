@@ -35,7 +35,14 @@ class Place(eqx.Module):
             return mechanism.point_position(self.point, q)
         if self.point is not None:
             return jnp.stack([mechanism.point_position(point, q) for point in self.point])
-        rotation, origin = mechanism.body_frame(str(self.body), q, t)
+        return self.on(*mechanism.body_frame(str(self.body), q, t))
+
+    def on(self, rotation: Float[Array, "d d"], origin: Float[Array, " d"]) -> Float[Array, "*places d"]:
+        """Position on a body with this frame, and with derivatives of the frame that of the position.
+
+        Raises:
+            ArgumentError: `at` has another number of components.
+        """
         if self.at is None:
             return origin
         if self.at.shape[-1:] != origin.shape:

@@ -6,6 +6,7 @@ child seen from its parent; the rotation is a matrix, row by row.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Literal
 
 Vector = tuple[float, float, float]
@@ -150,3 +151,16 @@ class RobotDescription:
     """The file, for messages."""
     notes: tuple[str, ...] = ()
     """What a reader dropped, assumed or repaired, in words."""
+
+    def drawn_links(self, points: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """Places among `points` of the origin of each link and of the links that it carries; of one that carries none,
+        of its frames."""
+        found = {link.name: [points.index(link.name)] for link in self.links}
+        for joint in self.joints:
+            if joint.kind != "floating":
+                found.setdefault(joint.parent, [points.index(joint.parent)]).append(points.index(joint.child))
+        at_the_end = {link for link, drawn in found.items() if len(drawn) == 1}
+        for frame in self.frames:
+            if frame.link in at_the_end and frame.name in points:
+                found[frame.link].append(points.index(frame.name))
+        return {link: tuple(drawn) for link, drawn in found.items()}

@@ -12,7 +12,7 @@ from fgmbs.algebra.kkt import solve_kkt
 from fgmbs.arguments import Numbers, by_name, choice, nearest
 from fgmbs.compiled.tracing import computed_now, is_traced
 from fgmbs.errors import ArgumentError
-from fgmbs.mechanisms.base import AbstractMechanism, Wrench
+from fgmbs.mechanisms.base import AbstractMechanism, BodyFrame, Wrench
 from fgmbs.mechanisms.tree import coordinates
 from fgmbs.mechanisms.tree.checks import MAY_BE_INFINITE, checked
 from fgmbs.mechanisms.tree.description import RobotDescription
@@ -327,13 +327,19 @@ class Robot(AbstractMechanism):
     def is_vector_space(self) -> bool:
         return coordinates.is_flat(self.topology)
 
-    def body_frame(self, body: str, q: Coordinates, t: Scalar) -> tuple[Float[Array, "3 3"], Float[Array, "3"]]:
+    def body_frame(self, body: str, q: Coordinates, t: Scalar) -> BodyFrame:
         """(rotation, origin) of a link or of a named frame."""
         k = _index(body, self.topology.frames, "body", "links and frames")
         topology, numbers = self.of
         at = compiled.placed(topology, numbers, q)
         frame = numbers.frame_turn[..., k], numbers.frame_place[:, k]
         return closures.on_body(at, topology.frame_bodies[k], *frame)
+
+    def body_motion(
+        self, body: str, q: Coordinates, dq: Velocities, t: Scalar, ddq: Velocities | None = None
+    ) -> tuple[BodyFrame, ...]:
+        k = _index(body, self.topology.frames, "body", "links and frames")
+        return compiled.frame_motion(*self.of, k, q, dq, ddq)
 
     def joint_wrench(
         self, joint: str, q: Coordinates, dq: Velocities, ddq: Velocities, lambda_: Constraints, t: Scalar
@@ -348,17 +354,7 @@ class Robot(AbstractMechanism):
 
     @property
     def drawn_bodies(self) -> dict[str, tuple[int, ...]]:
-        """The origin of each link and of the links that it carries; of one that carries none, of its frames."""
-        names, description = self.point_names, self.description
-        found = {link.name: [names.index(link.name)] for link in description.links}
-        for joint in description.joints:
-            if joint.kind != "floating":
-                found.setdefault(joint.parent, [names.index(joint.parent)]).append(names.index(joint.child))
-        at_the_end = {link for link, points in found.items() if len(points) == 1}
-        for frame in description.frames:
-            if frame.link in at_the_end and frame.name in names:
-                found[frame.link].append(names.index(frame.name))
-        return {link: tuple(points) for link, points in found.items()}
+        return self.description.drawn_links(self.point_names)
 
     def point_positions(self, q: Coordinates) -> Float[Array, "points 3"]:
         return jnp.stack([p for _, p in self._frames(q)])

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from fgmbs.arguments import Numbers
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.sensors.base import AbstractSensor, Reading, second_rate
+from fgmbs.sensors.base import AbstractSensor, Reading
 from fgmbs.sensors.channel import Channel, ChannelOptions
 from fgmbs.sensors.places import Axes, Place, along, checked_axes, place
 from fgmbs.unknowns import Unknown
@@ -51,6 +51,6 @@ class Accelerometer(AbstractSensor):
         return ("m/s^2",) * self.rows
 
     def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:
-        _, _, a = second_rate(mechanism, reading, lambda q, t: self.place.position(mechanism, q, t))
-        rotation, _ = mechanism.body_frame(str(self.place.body), reading.q, reading.t)
-        return along(self.axes, rotation.T @ (a - mechanism.gravity))
+        q, dq, t, ddq = reading.q, reading.dq, reading.t, reading.ddq
+        frame, _, bent = mechanism.body_motion(str(self.place.body), q, dq, t, ddq)
+        return along(self.axes, frame[0].T @ (self.place.on(*bent) - mechanism.gravity))

@@ -6,7 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from fgmbs.mechanisms.base import AbstractMechanism
-from fgmbs.sensors.base import AbstractSensor, Reading, rate
+from fgmbs.sensors.base import AbstractSensor, Reading
 from fgmbs.sensors.channel import Channel, ChannelOptions
 from fgmbs.sensors.places import Axes, about, checked_axes
 
@@ -40,5 +40,5 @@ class Gyroscope(AbstractSensor):
         return ("rad/s",) * self.rows
 
     def ideal(self, mechanism: AbstractMechanism, reading: Reading) -> Float[Array, " rows"]:
-        R, dR = rate(mechanism, reading, lambda q, t: mechanism.body_frame(self.body, q, t)[0])
+        (R, _), (dR, _) = mechanism.body_motion(self.body, reading.q, reading.dq, reading.t)
         return about(self.axes, R.T @ dR)

@@ -8,7 +8,8 @@ import pytest
 
 import fgmbs
 from fgmbs import tree
-from fgmbs.mechanisms.tree.description import Joint, Link, RobotDescription
+from fgmbs.mechanisms.base import AbstractMechanism
+from fgmbs.mechanisms.tree.description import Joint, Link, Mimic, RobotDescription
 
 _BOX = ((0.02, 0.0, 0.0), (0.0, 0.03, 0.0), (0.0, 0.0, 0.04))
 
@@ -55,6 +56,29 @@ def test_forces_are_those_of_the_energies(mixed, state):
     lost = rates @ mixed.evaluated().numbers.friction(rates)
     np.testing.assert_allclose(power, -lost, rtol=1e-9)
     np.testing.assert_allclose(sum(tree.energies(mixed, q, dq)), there, rtol=1e-12)
+
+
+@pytest.mark.parametrize("floats", [True, False])
+def test_frames_move_as_their_places_do(mixed, floats):
+    """Closed forms beside derivatives along the motion, and how they change: of a link, and of the ground."""
+    joints = dict(kind="revolute", axis=(0.0, 0.6, 0.8)), dict(kind="prismatic", mimic=Mimic("joint0", 0.3, 0.1))
+    robot = mixed if floats else described(*joints, dict(kind="spherical"), dict(kind="screw", pitch=0.2))
+    at, change = jnp.asarray(np.random.default_rng(1).standard_normal((2, 3, robot.nv)))
+
+    def moved(motion):
+        def frames(v, dq, ddq):
+            q = robot.retract(robot.reference, v)
+            return [motion(robot, link, q, dq, 0.3, ddq) for link in ("ground", robot.body_names[-1])]
+
+        return jax.jit(lambda at, change: jax.jvp(lambda at: frames(*at), (at,), (change,)))(at, change)
+
+    found, expected = moved(type(robot).body_motion), moved(AbstractMechanism.body_motion)
+    for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * (1 + np.abs(other).max()))
+    state = "link1", robot.reference, at[1], 0.0
+    found, expected = robot.body_motion(*state), AbstractMechanism.body_motion(robot, *state)
+    for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
 
 
 def test_closed_derivatives_of_all_joints(mixed, state):

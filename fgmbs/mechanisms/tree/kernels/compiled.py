@@ -2,13 +2,14 @@
 seconds."""
 
 from fgmbs.compiled.program import FULLY, program
-from fgmbs.mechanisms.tree.kernels import closures, inverse, motion, rules
+from fgmbs.mechanisms.tree.kernels import closures, frames, inverse, motion, rules
 from fgmbs.mechanisms.tree.kernels import regressor as regressors
 from fgmbs.mechanisms.tree.kernels import transmitted as transmission
 from fgmbs.mechanisms.tree.kernels.numbers import tree_numbers
 from fgmbs.mechanisms.tree.single import put
 
 placed = program(motion.placed, **FULLY)
+frame_motion = program(frames.frame_motion, **FULLY)
 mass_matrix = program(inverse.mass_matrix, **FULLY)
 jacobians = program(inverse.jacobians, **FULLY)
 closure_rows = program(closures.rows, **FULLY)

@@ -152,16 +152,20 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
     sensors = model.measurements(rows)
     series = rows.factors[SENSORS : SENSORS + len(sensors)]
     # What does not change from look to look: the past, the way from there, what is known of the step itself.
-    past = jnp.concatenate([before.R, jnp.zeros((k + p, k))], axis=1)
+    past = jnp.concatenate([before.R, jnp.zeros((k + p, k)), before.d[:, None]], axis=1)
     # The noise is that of a rule in which the second velocity has a share in positions.
     dof, share = model.chart.dof, model.transition.velocity_share * model.dt
     W = W.at[:, dof : 2 * dof].add(-share * W[:, :dof])
-    way = jnp.concatenate([-W @ F, W], axis=1)
-    own = jnp.concatenate([jnp.zeros((k, k + p)), jnp.diag(model.prior_weights(data))], axis=1)
-    fixed, offset = jnp.concatenate([past, way, own]), jnp.concatenate([before.d, jnp.zeros(2 * k)])
+    way = jnp.concatenate([-W @ F, W, jnp.zeros((k, 1))], axis=1)
+    own = jnp.concatenate([jnp.zeros((k, k + p)), jnp.diag(model.prior_weights(data)), jnp.zeros((k, 1))], axis=1)
+    square = jnp.linalg.qr(jnp.concatenate([past, way, own]), mode="r")
+    fixed, offset, past_cost = square[:-1, :-1], square[:-1, -1], before.cost + 0.5 * square[-1, -1] ** 2
+    # What is read on the step itself leaves alone the rows by which the step before is eliminated.
+    lead = 0 if any(factor.scope == "interval" for factor in sensors) else k
 
     def read(s, x, E, change):
-        """Residuals of all sensors at a change of (step before, θ, this step) from s and x."""
+        """Residuals of all sensors at a change of the last variables of (step before, θ, this step) from s and x."""
+        change = jnp.pad(change, (lead, 0))
         start = before.x + before.E @ (s[:k] + change[:k])
         theta = before.theta + s[k : k + p] + change[k : k + p]
         reading, ends = model.reading(theta), (start, x + E @ change[k + p :])
@@ -177,8 +181,9 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
             residuals = read(s, x, E, change)
             return residuals, residuals
 
-        slopes, residuals = jax.jacfwd(twice, has_aux=True)(jnp.zeros_like(s))
-        parts, rest = [(offset + fixed @ s, fixed)], before.cost + jnp.where(lost, jnp.inf, 0.0)
+        slopes, residuals = jax.jacfwd(twice, has_aux=True)(jnp.zeros_like(s[lead:]))
+        there = offset + fixed @ s
+        parts, rest = [(there[lead:], fixed[lead:, lead:])], past_cost + jnp.where(lost, jnp.inf, 0.0)
         for factor, r, J in zip(sensors, residuals, slopes, strict=True):
             if factor.loss is not None:
                 weight = jnp.sqrt(factor.loss.weight(factor.squares(r)))
@@ -188,7 +193,9 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
             parts.append((r, J))
         d, R = (jnp.concatenate(column) for column in zip(*parts, strict=True))
         square = jnp.linalg.qr(jnp.concatenate([R, d[:, None]], axis=1), mode="r")
-        return _Look(s, x, E, square[:-1, :-1], square[:-1, -1], rest + 0.5 * square[-1, -1] ** 2)
+        R = jnp.concatenate([fixed[:lead], jnp.pad(square[:-1, :-1], ((0, 0), (lead, 0)))])
+        d = jnp.concatenate([there[:lead], square[:-1, -1]])
+        return _Look(s, x, E, R, d, rest + 0.5 * square[-1, -1] ** 2)
 
     def advance(search: _Search) -> _Search:
         s = search.best.s + search.change
@@ -215,10 +222,13 @@ def _corrected(model: EstimationModel, before: _Belief, data: StepData) -> tuple
 
 def _solution(look: _Look, damping: Scalar) -> Float[Array, " changes"]:
     """The change that lowers the cost most, less far by the damping; none in directions of which nothing is known."""
-    known = jnp.concatenate([look.R, look.d[:, None]], axis=1)
-    held = jnp.pad(jnp.diag(jnp.sqrt(damping * jnp.sum(look.R**2, axis=0))), ((0, 0), (0, 1)))
-    square = jnp.linalg.qr(jnp.concatenate([known, held]), mode="r")
-    R, d = square[:-1, :-1], square[:-1, -1]
+
+    def damped(R, d):
+        held = jnp.pad(jnp.diag(jnp.sqrt(damping * jnp.sum(R**2, axis=0))), ((0, 0), (0, 1)))
+        square = jnp.linalg.qr(jnp.concatenate([jnp.concatenate([R, d[:, None]], axis=1), held]), mode="r")
+        return square[:-1, :-1], square[:-1, -1]
+
+    R, d = jax.lax.cond(damping > 0, damped, lambda R, d: (R, d), look.R, look.d)
     unknown = jnp.diag(R) == 0
     R = jnp.where(unknown[:, None], jnp.eye(unknown.size, dtype=R.dtype), R)
     return -jax.scipy.linalg.solve_triangular(R, jnp.where(unknown, 0.0, d))
