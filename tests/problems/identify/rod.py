@@ -25,9 +25,10 @@ def rod(mass=2.0, I0=0.501, *parts):
     )
 
 
-def measured(mechanism, sigma, seed, torque=TORQUE, sensors=None, start=START):
-    """(sensors, recording) of its motion."""
-    motion = fgmbs.hybrid_dynamics(mechanism, T, forces={"motor": torque}, start=start)
+def measured(mechanism, sigma, seed, torque=TORQUE, sensors=None, start=START, every=1):
+    """(sensors, recording) of its motion, read at every so many steps."""
+    t, torque = T[::every], torque[::every]
+    motion = fgmbs.hybrid_dynamics(mechanism, t, forces={"motor": torque}, start=start)
     sensors = sensors or (Encoder("enc", of="theta", sigma=sigma),)
     recording = fgmbs.readings(mechanism, motion, sensors, seed=seed)
-    return sensors, recording.merged(fgmbs.Recording.of(T, {"u": torque}, source="motor"))
+    return sensors, recording.merged(fgmbs.Recording.of(t, {"u": torque}, source="motor"))
