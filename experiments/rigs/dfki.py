@@ -17,7 +17,7 @@ from rigs.recordings import recorded
 GEAR_RATIO = 6.0
 
 
-def _array(x):
+def as_array(x):
     return jnp.asarray(x, dtype=float)
 
 
@@ -28,21 +28,21 @@ class DoublePendulum(AbstractMechanism):
     are torques at the joints [N·m].
     """
 
-    l1: Float[Array, ""] = eqx.field(converter=_array)
+    l1: Float[Array, ""] = eqx.field(converter=as_array)
     """From shoulder to elbow [m]."""
-    masses: Float[Array, "2"] = eqx.field(converter=_array)
+    masses: Float[Array, "2"] = eqx.field(converter=as_array)
     """[kg]"""
-    centres: Float[Array, "2"] = eqx.field(converter=_array)
+    centres: Float[Array, "2"] = eqx.field(converter=as_array)
     """From each arm's joint to its centre of mass [m]."""
-    inertias: Float[Array, "2"] = eqx.field(converter=_array)
+    inertias: Float[Array, "2"] = eqx.field(converter=as_array)
     """About each arm's joint [kg·m²]."""
-    rotor: Float[Array, ""] = eqx.field(converter=_array)
+    rotor: Float[Array, ""] = eqx.field(converter=as_array)
     """Inertia of a motor's rotor, on the motor's side of its gear [kg·m²]."""
-    viscous: Float[Array, "2"] = eqx.field(converter=_array)
+    viscous: Float[Array, "2"] = eqx.field(converter=as_array)
     """Viscous friction of the joints [N·m·s]."""
-    coulomb: Float[Array, "2"] = eqx.field(converter=_array)
+    coulomb: Float[Array, "2"] = eqx.field(converter=as_array)
     """Coulomb friction of the joints [N·m]."""
-    gravity: Float[Array, ""] = eqx.field(converter=_array, default=9.81)
+    gravity: Float[Array, ""] = eqx.field(converter=as_array, default=9.81)
     """[m/s²]"""
 
     @property
@@ -127,7 +127,7 @@ def fitted_a() -> DoublePendulum:
     (m1, m2), l1 = rig.masses, rig.l1
     centres, inertias = ((0.3295 - m2 * l1) / m1, 0.1158 / m2), (0.0863 - m2 * l1**2, 0.0195)
     return eqx.tree_at(
-        lambda r: (r.centres, r.inertias), rig, (jnp.stack(centres), jnp.stack(list(map(_array, inertias))))
+        lambda r: (r.centres, r.inertias), rig, (jnp.stack(centres), jnp.stack(list(map(as_array, inertias))))
     )
 
 

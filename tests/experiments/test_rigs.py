@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 import single_shooting
+from dfki_identification import worn
 from rigs import dfki, furuta, ibm
 
 import fgmbs
@@ -39,6 +40,16 @@ def test_energy_changes_by_friction_only(rig):
     drag = rig.drag if rig is FURUTA else 0.0
     losses = rig.viscous * dq + rig.coulomb * np.tanh(dq / 0.05) + drag * np.abs(dq) * dq
     np.testing.assert_allclose(rate, -np.sum(losses * dq, axis=1), rtol=1e-9)
+
+
+def test_friction_under_load():
+    """Energy of the worn double pendulum: friction takes more of it where weight turns a joint; a torque pushes."""
+    rig = eqx.tree_at(lambda r: (r.load, r.offset), worn(), (jnp.array([0.1, 0.3]), jnp.array([0.2, -0.1])))
+    q, dq = STATES
+    weight = np.abs(jax.vmap(jax.grad(rig.potential))(jnp.asarray(q)))
+    dry = rig.coulomb + rig.load * np.sqrt(weight**2 + 1e-4)
+    losses = rig.viscous * dq + dry * np.tanh(dq / 0.05) + rig.offset
+    np.testing.assert_allclose(equations(rig, q, dq)[3], -np.sum(losses * dq, axis=1), rtol=1e-9)
 
 
 def test_a_furuta_pendulum_that_leans_rests_where_it_is_lowest():
