@@ -129,7 +129,7 @@ def identification_warnings(fit: "Identification") -> tuple[str, ...]:
     ]
     found += [
         f"{group.name}: its residuals are {'larger' if group.chi2 > group.dof else 'smaller'} than the noise model "
-        f"says, χ² {fit.reduced_chi2[group.name]:.3g} of what is expected; {_advice(fit, group.name)}or mend the model"
+        f"says, χ² {fit.reduced_chi2[group.name]:.3g} of what is expected; {_advice(fit, group.name)}"
         for group in fit.contradicted
     ]
     if fit.scale > 1:
@@ -165,13 +165,13 @@ def identification_warnings(fit: "Identification") -> tuple[str, ...]:
 
 
 def _advice(fit: "Identification", name: str) -> str:
-    """How the size of the noise of a sensor, or of a force, is found."""
+    """How the size of the noise of a sensor, or of a force, is found, and what else may be done."""
     sizes = {sensor.name: "sigma" for sensor in fit.sensors}
     sizes |= {force.name: force.size_key for force in fit.inputs if force.size_key is not None}
     if name not in sizes:
-        return ""
+        return "mend the model"
     by = ' by method="smoother"' if fit.method == "prediction" else ""
-    return f'find its size{by}, free={{"{name}.{sizes[name]}": True}}, '
+    return f'find its size{by}, free={{"{name}.{sizes[name]}": True}}, or mend the model'
 
 
 def _of_other_maxima(fit: "Identification") -> list[str]:

@@ -9,6 +9,7 @@ import fgmbs
 from fgmbs import planar
 from fgmbs.errors import ArgumentError, Interrupted
 from fgmbs.inputs import Command, Disturbance
+from fgmbs.problems.identify import report
 from fgmbs.sensors import Encoder, Position
 
 TRUE, FREE = {"rod.I0": 0.8, "bearing.damping": 0.3}, ["rod.I0", "bearing.damping"]
@@ -39,6 +40,12 @@ def test_right_noise_is_not_contradicted(fit):
     assert fit.reduced_chi2["enc"] == pytest.approx(1, abs=4 * np.sqrt(2 / 201))
     assert fit.scale == 1 and not fit.contradicted
     assert fit.intervals(scaled=True) == fit.intervals()
+
+
+def test_what_is_advised_against_residuals_that_contradict_their_noise(fit):
+    """To find its size, but of jumps between free runs, which have none."""
+    assert report._advice(fit, "enc") == 'find its size, free={"enc.sigma": True}, or mend the model'
+    assert report._advice(fit, "between free runs") == "mend the model"
 
 
 def test_intervals_allow_for_noise_that_is_larger_than_it_was_said(data, fit):
