@@ -6,7 +6,7 @@ In A0_tracking_75s a controller leads the arms slowly through all poses. It corr
 free runs leave the recording, and what friction the model lacks shows in the torques alone: the motion is smoothed
 together with the numbers, and torques are readings, with errors of the size of that friction, of forces that walk at
 random. In A0_excite_00 to 03 small torques move the arms without feedback for ten seconds each: the numbers are those
-of free runs of two seconds. Least squares on filtered derivatives, as the README of the recordings has them, find 16 to
+of free runs of two seconds. Least squares on filtered derivatives, as the README of the recordings has them, find 18 to
 33 % less in the small motions than in the slow one.
 """
 
@@ -36,7 +36,7 @@ SLOW, SMALL = "A0_tracking_75s", tuple(f"A0_excite_{k:02d}" for k in range(4))
 ANGLE, TORQUE, MISSES = 4e-4, 0.1, 1e-2
 """Of an encoder, of what least squares leave of the torques, and of what free runs miss by [rad, N m, rad]."""
 WALK = 0.7
-"""Of a torque in a second, as `dfki_torque.py` finds it in the slow motion without a torque being read [N m/√s]."""
+"""Of a torque in a second; `dfki_torque.py` finds 0.6 to 0.9 in the slow motion, without a torque read [N m/√s]."""
 LEAST_SQUARES = {SLOW: (0.0863, 0.1158, 0.0195, 0.3295), SMALL: (0.069, 0.081, 0.016, 0.220)}
 """On filtered derivatives, as the recordings' README has them."""
 

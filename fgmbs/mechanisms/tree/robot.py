@@ -16,7 +16,7 @@ from fgmbs.mechanisms.base import AbstractMechanism, BodyFrame, Wrench
 from fgmbs.mechanisms.tree import coordinates
 from fgmbs.mechanisms.tree.checks import MAY_BE_INFINITE, checked
 from fgmbs.mechanisms.tree.description import RobotDescription
-from fgmbs.mechanisms.tree.kernels import closures, compiled, motion
+from fgmbs.mechanisms.tree.kernels import closures, compiled, frames, motion
 from fgmbs.mechanisms.tree.kernels.numbers import TreeNumbers, TreeParameters, tree_parameters
 from fgmbs.mechanisms.tree.kernels.vectors import times
 from fgmbs.mechanisms.tree.single import places, put, refuse_impossible, taken, with_laws
@@ -330,10 +330,7 @@ class Robot(AbstractMechanism):
     def body_frame(self, body: str, q: Coordinates, t: Scalar) -> BodyFrame:
         """(rotation, origin) of a link or of a named frame."""
         k = _index(body, self.topology.frames, "body", "links and frames")
-        topology, numbers = self.of
-        at = compiled.placed(topology, numbers, q)
-        frame = numbers.frame_turn[..., k], numbers.frame_place[:, k]
-        return closures.on_body(at, topology.frame_bodies[k], *frame)
+        return frames.frame_at(*self.of, compiled.placed(*self.of, q), k)
 
     def body_motion(
         self, body: str, q: Coordinates, dq: Velocities, t: Scalar, ddq: Velocities | None = None
@@ -364,12 +361,8 @@ class Robot(AbstractMechanism):
 
     def _frames(self, q: Coordinates) -> list[tuple[Float[Array, "3 3"], Float[Array, "3"]]]:
         """(rotation, origin) of all links and named frames."""
-        topology, numbers = self.of
-        at = compiled.placed(topology, numbers, q)
-        return [
-            closures.on_body(at, body, numbers.frame_turn[..., k], numbers.frame_place[:, k])
-            for k, body in enumerate(topology.frame_bodies)
-        ]
+        at = compiled.placed(*self.of, q)
+        return [frames.frame_at(*self.of, at, k) for k in range(len(self.topology.frames))]
 
     def point_position(self, point: str, q: Coordinates) -> Float[Array, "3"]:
         _index(point, self.topology.frames, "point", "links and frames")

@@ -26,9 +26,11 @@ def rod(mass=2.0, I0=0.501, *parts):
 
 
 def measured(mechanism, sigma, seed, torque=TORQUE, sensors=None, start=START, every=1):
-    """(sensors, recording) of its motion, read at every so many steps."""
+    """(sensors, recording) of its motion, read at every so many steps; between them the torque is straight."""
     t, torque = T[::every], torque[::every]
-    motion = fgmbs.hybrid_dynamics(mechanism, t, forces={"motor": torque}, start=start)
+    motion = fgmbs.hybrid_dynamics(mechanism, T, forces={"motor": np.interp(T, t, torque)}, start=start)
     sensors = sensors or (Encoder("enc", of="theta", sigma=sigma),)
-    recording = fgmbs.readings(mechanism, motion, sensors, seed=seed)
+    recording = fgmbs.readings(
+        mechanism, motion, sensors, rates={sensor.name: 100 / every for sensor in sensors}, seed=seed
+    )
     return sensors, recording.merged(fgmbs.Recording.of(t, {"u": torque}, source="motor"))

@@ -4,7 +4,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems.identify.rod import rod
 from scipy.special import softmax
 
 import fgmbs
@@ -121,25 +120,26 @@ def test_the_other_motion_is_found_where_the_first_sample_is_one_that_no_pose_ma
 
 
 @pytest.mark.parametrize("given", [False, True])
-def test_of_motions_that_differ_by_whole_turns_the_one_nearest_to_the_drawing_is_kept(given):
+def test_of_motions_that_differ_by_whole_turns_the_one_nearest_to_the_drawing_is_kept(configs, given):
     """Unless the other one was asked for."""
-    mechanism, encoders = rod(), [Encoder("enc", of="theta", sigma=1e-3)]
-    motion = fgmbs.simulate(mechanism, 0.05, 2e-3, start={"theta": 0.5})
+    mechanism = fgmbs.load(configs / "mechanisms" / "double_pendulum_ibm.yaml")
+    motion = fgmbs.simulate(mechanism, 0.05, 2e-3, start={"theta": 0.5, "phi": 0.3})
+    encoders = [Encoder(name, of=name, sigma=1e-3) for name in ("theta", "phi")]
     asked = mechanism, fgmbs.readings(mechanism, motion, encoders, seed=0), encoders, (Disturbance(1e-4),)
 
     def solved(problem):
         *_, at = to_the_end(problem, begun(problem))
         return Motion(problem, at, surveyed(problem, at))
 
-    turned = fgmbs.prepare_smooth(*asked, start={"theta": 0.5 + 2 * np.pi})
+    turned = fgmbs.prepare_smooth(*asked, start={"theta": 0.5, "phi": 0.3 + 2 * np.pi})
     first = solved(turned.of(turned.recording._replace(given=jnp.asarray(given))))
     begin = turned.recording.starts[0]
-    theta = mechanism.coordinate_names.index("theta")
-    starts = jnp.broadcast_to(begin, turned.recording.starts.shape).at[1, theta].add(-2 * np.pi)
+    phi = mechanism.coordinate_names.index("phi")
+    starts = jnp.broadcast_to(begin, turned.recording.starts.shape).at[1, phi].add(-2 * np.pi)
     behind = jnp.full(len(starts), jnp.inf).at[:2].set(jnp.asarray([0.0, 0.5]))
     *_, found = compared(first, Starts(jnp.asarray(0), behind, starts), solved)
     off = np.asarray(found.best.at.x.steps)[: len(motion.q), : mechanism.n] - np.asarray(motion.q)
-    np.testing.assert_allclose(off[:, theta], 2 * np.pi * given, atol=5e-3)
+    np.testing.assert_allclose(off[:, phi], 2 * np.pi * given, atol=5e-3)
     assert found.others == 0 and np.isfinite(found.best.at.starts.behind).tolist() == [given, not given] + 6 * [False]
 
 

@@ -225,7 +225,7 @@ def _solution(look: _Look, damping: Scalar) -> Float[Array, " changes"]:
 
     def damped(R, d):
         held = jnp.pad(jnp.diag(jnp.sqrt(damping * jnp.sum(R**2, axis=0))), ((0, 0), (0, 1)))
-        square = jnp.linalg.qr(jnp.concatenate([jnp.concatenate([R, d[:, None]], axis=1), held]), mode="r")
+        square = jnp.linalg.qr(jnp.concatenate([jnp.column_stack([R, d]), held]), mode="r")
         return square[:-1, :-1], square[:-1, -1]
 
     R, d = jax.lax.cond(damping > 0, damped, lambda R, d: (R, d), look.R, look.d)
