@@ -124,8 +124,12 @@ class Command(AbstractInput):
             t: The time [s].
             instant: How long that is [s].
         """
-        line = self.line(t - instant, t)
-        return (2 * line[0] + line[1]) / 3 if self.hold == "previous" and self.lag is None else line[1]
+        return self.of_instant(self.line(t - instant, t))
+
+    def of_instant(self, lines: Float[Array, "*times 2"]) -> Float[Array, "*times"]:
+        """Its signal as it acts at times, from the lines that it follows over the instants before: see `acting`."""
+        jumps = self.hold == "previous" and self.lag is None
+        return (2 * lines[..., 0] + lines[..., 1]) / 3 if jumps else lines[..., 1]
 
     def force(self, recording: Recording) -> "RecordedForce":
         """The force that it has in a recording, as a function of time, as `hybrid_dynamics` takes it.

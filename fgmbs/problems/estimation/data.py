@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -144,7 +145,7 @@ def samples(
     steps: int,
     slots: int,
     at_steps: bool,
-    commands: Sequence[Command],
+    commands: Float[Array, "samples nc"],
 ) -> Samples:
     """The samples of a sensor in slots of every step; those whose delay puts them before the first one are left out.
 
@@ -157,7 +158,7 @@ def samples(
         steps: … and steps to compute with.
         slots: Room for samples in every step.
         at_steps: All samples lie on steps. Otherwise one on the first step lies at the start of the first interval.
-        commands: With what was recorded of them.
+        commands: What they are when each sample is taken, see `PlayedCommands.read`.
     """
     end, fractions, inside = _places(jnp, channel, start, dt, delay, count)
     if not at_steps:
@@ -171,9 +172,7 @@ def samples(
     there = jnp.isfinite(channel.values)
     values = jnp.zeros((steps, slots, rows)).at[step, slot].set(jnp.where(there, channel.values, 0.0), mode="drop")
     mask = jnp.zeros((steps, slots, rows)).at[step, slot].set(there.astype(values.dtype), mode="drop")
-    # By its own stamp: what was recorded with a command was read before that acted, however both were rounded.
-    signals = acting(commands, channel.stamps - delay, dt)
-    signals = jnp.zeros((steps, slots, len(commands))).at[step, slot].set(signals, mode="drop")
+    signals = jnp.zeros((steps, slots, commands.shape[1])).at[step, slot].set(commands, mode="drop")
     return Samples(values, jnp.ones((steps, slots)).at[step, slot].set(fractions, mode="drop"), mask, signals)
 
 
@@ -218,13 +217,66 @@ def played(recordings: Sequence[Recording], command: Command, grids: Sequence[Gr
     return [Recorded(Played.of(signal, room, most, command.hold)) for signal in signals]
 
 
-def lines(commands: Sequence[Command], times: Float[Array, " steps"], dt: Scalar) -> Float[Array, "steps 2 nc"]:
-    """Ends of the line that recorded commands follow over the interval before each step."""
-    columns = [jax.vmap(lambda t, one=one: one.line(t - dt, t))(times) for one in commands]
-    return jnp.stack(columns, axis=-1) if columns else jnp.zeros((*times.shape, 2, 0))
+class PlayedCommands(NamedTuple):
+    """Recorded commands as they act on one recording."""
+
+    lines: Float[Array, "steps 2 nc"]
+    """Ends of the line that they follow over the interval before each step."""
+    acting: Float[Array, "steps nc"]
+    """What they are at the steps …"""
+    read: tuple[Float[Array, "samples nc"], ...]
+    """… and when each sample of each sensor was taken: by its own stamp, as what was recorded with a command was read
+    before that acted, however both were rounded."""
 
 
-def acting(commands: Sequence[Command], times: Float[Array, " times"], dt: Scalar) -> Float[Array, "times nc"]:
-    """Signals of recorded commands, as they act, at times."""
-    columns = [jax.vmap(lambda t, one=one: one.acting(t, _INSTANT * dt))(times) for one in commands]
-    return jnp.stack(columns, axis=-1) if columns else jnp.zeros((*times.shape, 0))
+def played_commands(
+    commands: Sequence[Command],
+    times: Float[Array, " steps"],
+    dt: Scalar,
+    channels: Sequence[Channel],
+    delays: Float[Array, " sensors"],
+) -> PlayedCommands:
+    """Recorded commands over the steps and at the samples: all by one program, which a robot's many would make long.
+
+    Args:
+        commands: With what was recorded of them.
+        times: Of the steps [s].
+        dt: Time step [s].
+        channels: The samples of each sensor …
+        delays: … which are stamped so much later than they are taken [s].
+    """
+    taken = [channel.stamps - delay for channel, delay in zip(channels, delays, strict=True)]
+    moments = jnp.concatenate([times, *taken])
+    starts = jnp.concatenate([times - dt, moments - _INSTANT * dt])
+    found = _lines(commands, starts, jnp.concatenate([times, moments]))
+    columns = [one.of_instant(found[len(times) :, :, k]) for k, one in enumerate(commands)]
+    at = jnp.stack(columns, axis=-1) if columns else jnp.zeros((*moments.shape, 0))
+    acting, *read = jnp.split(at, np.cumsum([len(times), *map(len, taken)])[:-1])
+    return PlayedCommands(found[: len(times)], acting, tuple(read))
+
+
+def _lines(
+    commands: Sequence[Command], starts: Float[Array, " spans"], ends: Float[Array, " spans"]
+) -> Float[Array, "spans 2 nc"]:
+    """Ends of the lines that commands follow over spans of time; of commands of one kind at once."""
+    numbers = lambda one: (one.delay, one.lag, one.limit, one.recorded)
+
+    def kind(k):
+        leaves, structure = jax.tree.flatten(numbers(commands[k]))
+        return structure, tuple(map(jnp.shape, leaves)), commands[k].hold, commands[k].saturation
+
+    kinds: dict[Any, list[int]] = {}
+    for k in range(len(commands)):
+        kinds.setdefault(kind(k), []).append(k)
+    columns: dict[int, Array] = {}
+    for alike in kinds.values():
+        first = commands[alike[0]]
+
+        def of_one(own, first=first):
+            command = eqx.tree_at(numbers, first, own, is_leaf=lambda leaf: leaf is None)
+            return jax.vmap(command.line)(starts, ends)
+
+        each = [numbers(commands[k]) for k in alike]
+        columns |= zip(alike, jax.vmap(of_one)(jax.tree.map(lambda *own: jnp.stack(own), *each)), strict=True)
+    rows = [columns[k] for k in range(len(commands))]
+    return jnp.stack(rows, axis=-1) if rows else jnp.zeros((*starts.shape, 2, 0))

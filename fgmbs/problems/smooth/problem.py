@@ -17,7 +17,7 @@ from fgmbs.graph.given import Given
 from fgmbs.inputs import AbstractInput, Disturbance, Recorded, WhiteNoise, commands
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.estimation.arguments import nominal_delays
-from fgmbs.problems.estimation.data import Channel, acting, lines, samples
+from fgmbs.problems.estimation.data import Channel, played_commands, samples
 from fgmbs.problems.estimation.graph import EstimationModel, StepData, shared_parts
 from fgmbs.problems.estimation.noise_sizes import with_sizes
 from fgmbs.sensors.base import AbstractSensor
@@ -168,21 +168,22 @@ class SmoothingProblem(eqx.Module):
         recording, k, T = self.recording, jnp.arange(self.steps), self.steps
         pad = (k >= recording.count)[:, None]
         weights = pad.astype(float) + (k == 0).astype(float)[:, None] / recording.start_sigma
-        parts = zip(recording.channels, delays, self.slots, self.at_steps, strict=True)
         times = recording.start + recording.dt * k
         shared = shared_parts(self.sensors, self.inputs, recording.commands)
         _, shared = self.free.put((self.mechanism, shared), theta)
         known = [shared[force.name].evaluated() for force in commands(self.inputs)]
+        played = played_commands(known, times, recording.dt, recording.channels, delays)
+        parts = zip(recording.channels, delays, self.slots, self.at_steps, played.read, strict=True)
         return StepData(
             times=times,
             linked=((k > 0) & ~pad[:, 0]).astype(float),
             prior=jnp.where(pad, behind, 0.0).at[0].set(first),
             prior_weights=weights,
-            commands=lines(known, times, recording.dt),
-            acting=acting(known, times, recording.dt),
+            commands=played.lines,
+            acting=played.acting,
             samples=tuple(
-                samples(channel, recording.start, recording.dt, delay, recording.count, T, room, on, known)
-                for channel, delay, room, on in parts
+                samples(channel, recording.start, recording.dt, delay, recording.count, T, room, on, read)
+                for channel, delay, room, on, read in parts
             ),
         )
 

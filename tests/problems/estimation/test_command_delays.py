@@ -11,8 +11,10 @@ from pushed_mass import MASS
 
 import fgmbs
 from fgmbs import ArgumentError, Unknown
-from fgmbs.inputs import Command, Disturbance
+from fgmbs.inputs import Command, Disturbance, Recorded
+from fgmbs.problems.estimation.data import Channel, played_commands
 from fgmbs.sensors import Accelerometer, Encoder
+from fgmbs.signals.recordings.played import Played
 
 DT, STEPS = 0.02, 151
 TRUE = {"gain": 1.7, "delay": 0.0137, "lag": 0.043, "limit": 1.6}
@@ -159,6 +161,28 @@ def test_derivatives_of_the_estimate_are_those_of_differences(mass):
         step = e * np.eye(3)[k]
         difference = (places(at + step) - places(at - step)) / (2 * e)
         np.testing.assert_allclose(slopes[:, k], difference, rtol=1e-4, atol=1e-4 * np.max(np.abs(difference)))
+
+
+def test_commands_of_several_kinds_act_as_each_does_alone():
+    kinds = ({}, {"gain": 3.0, "delay": 0.01}, {"hold": "linear"}, {"lag": 0.04, "limit": 1.2}, {"delay": -0.02})
+    played = []
+    for k, own in enumerate(kinds):
+        signal = fgmbs.Recording.of(STAMPS + 1e-3 * k, {"volts": (k + 1) * VOLTS})["volts"]
+        recorded = Recorded(Played.of(signal, 128, 4, own.get("hold", "previous")))
+        command = Command("x_left", "volts", name=f"force_{k}", **own)
+        command = eqx.tree_at(lambda force: force.recorded, command, recorded, is_leaf=lambda leaf: leaf is None)
+        played.append(command.evaluated())
+    times, stamps, delays = DT * np.arange(STEPS), (0.011 * np.arange(200), 0.017 * np.arange(30)), (0.0, 0.003)
+    channels = [Channel(np.zeros((len(t), 1)), t, 0.0) for t in stamps]
+    found = jax.jit(played_commands)(played, jnp.asarray(times), DT, channels, jnp.asarray(delays))
+    assert [part.shape for part in found.read] == [(200, 5), (30, 5)]
+    for k, one in enumerate(played):
+        alone = jax.jit(lambda t, one=one: (one.line(t - DT, t), one.acting(t, 0.01 * DT)))
+        at_steps = [alone(t) for t in times]
+        np.testing.assert_allclose(found.lines[:, :, k], [line for line, _ in at_steps], atol=1e-12)
+        np.testing.assert_allclose(found.acting[:, k], [value for _, value in at_steps], atol=1e-12)
+        for read, t, delay in zip(found.read, stamps, delays, strict=True):
+            np.testing.assert_allclose(read[:, k], [alone(one - delay)[1] for one in t], atol=1e-12)
 
 
 def test_the_force_is_a_function_of_time():
