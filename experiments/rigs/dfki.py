@@ -1,7 +1,8 @@
-"""The actuated double pendulum of DFKI and its recordings.
+"""The actuated pendulums of DFKI and their recordings.
 
-From https://github.com/dfki-ric-underactuated-lab/double_pendulum. Two designs: A.0 with arms of 0.3 m and 0.2 m, C.1
-with 0.2 m and 0.3 m.
+The double one is from https://github.com/dfki-ric-underactuated-lab/double_pendulum. Two designs: A.0 with arms of 0.3 m
+and 0.2 m, C.1 with 0.2 m and 0.3 m. The simple one is from
+https://github.com/dfki-ric-underactuated-lab/torque_limited_simple_pendulum.
 """
 
 import equinox as eqx
@@ -89,6 +90,62 @@ class DoublePendulum(AbstractMechanism):
 
     def actuation(self, q, t):
         return jnp.eye(2, dtype=q.dtype)
+
+
+class SimplePendulum(AbstractMechanism):
+    """An arm with a motor at its joint, whose angle is that from hanging."""
+
+    inertia: Float[Array, ""] = eqx.field(converter=as_array)
+    """About the joint, the rotor's included [kg·m²]."""
+    moment: Float[Array, ""] = eqx.field(converter=as_array)
+    """Mass times the distance of its centre from the joint [kg·m]."""
+    viscous: Float[Array, ""] = eqx.field(converter=as_array)
+    """[N·m·s]"""
+    coulomb: Float[Array, ""] = eqx.field(converter=as_array)
+    """[N·m]"""
+    gravity: Float[Array, ""] = eqx.field(converter=as_array, default=9.81)
+    """[m/s²]"""
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return ("joint",)
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def actuator_names(self) -> tuple[str, ...]:
+        return ("joint",)
+
+    @property
+    def reference(self) -> Float[Array, "1"]:
+        return jnp.zeros(1)
+
+    def evaluated(self) -> "SimplePendulum":
+        return self
+
+    def constraints(self, q, t):
+        return q[:0]
+
+    def potential(self, q):
+        return -self.gravity * self.moment * jnp.cos(q[0])
+
+    def mass_matrix(self, q):
+        return jnp.reshape(self.inertia, (1, 1))
+
+    def forces(self, q, dq, t):
+        friction = fgmbs.Friction(self.viscous, self.coulomb, width=WIDTH)
+        return -self.gravity * self.moment * jnp.sin(q) - friction(dq)
+
+    def actuation(self, q, t):
+        return jnp.ones((1, 1), dtype=q.dtype)
+
+
+def simple_recording(name: str) -> fgmbs.Recording:
+    """The simple pendulum's angle `q` and torque `tau`, by its drive."""
+    path = recorded("dfki_simple_pendulum", f"{name}.csv.gz")
+    return fgmbs.read_recording(path, {"q": "q", "tau": "tau"}, units={"q": "rad", "tau": "N m"})
 
 
 def design_a() -> DoublePendulum:

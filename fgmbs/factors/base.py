@@ -128,7 +128,9 @@ class Factor(eqx.Module):
         """Whitened rows and their derivatives; those of a robust factor scaled by √ρ'."""
         if self.loss is None:
             return r, *derivatives
-        weight = jnp.sqrt(self.loss.weight(self.squares(r)))
+        weight = self.loss.weight(self.squares(r))
+        # Of what is rejected the root has no derivative, that of the weight does not change.
+        weight = jnp.where(weight > 0, jnp.sqrt(jnp.where(weight > 0, weight, 1.0)), 0.0)
         weight = jnp.repeat(weight, r.shape[-1] // weight.shape[-1], axis=-1)
         return r * weight, *(derivative * weight[..., None] for derivative in derivatives)
 

@@ -212,8 +212,10 @@ class Climbed(NamedTuple):
 
     @property
     def likelihood(self) -> float:
-        """Logarithm of the density of θ given the readings but for a constant; −∞ where nothing was found."""
-        return float(likelihood_of(self.seen)) if is_one_of(self.at.status, Status.converged) else -np.inf
+        """Logarithm of the density of θ given the readings but for a constant; −∞ where nothing was found, or the
+        slope of that is not known: a start is still where it was then."""
+        led = is_one_of(self.at.status, Status.converged) and self.unsettled != TOGETHER
+        return float(likelihood_of(self.seen)) if led else -np.inf
 
     def meets(self, at: SmoothingState, seen: Survey) -> bool:
         """Whether another search has come here."""

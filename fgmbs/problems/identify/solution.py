@@ -191,7 +191,7 @@ def _solve(problem: IdentificationProblem) -> Identified:
         failed = ~jnp.isfinite(left) | ~(solved | led)
         ends = arrived | failed | (now.count == CORRECTIONS) | stuck
         left = jnp.where(failed, jnp.nan, jnp.where(arrived, 0.0, left))
-        own = jnp.where(failed & ~led, least, likelihood)
+        own = jnp.where(failed, least, likelihood)
         here = _Climbed(before, before.iterations, leaning, std, left, sized, own)
 
         taken = ends & _better(here, now.best)

@@ -11,7 +11,7 @@ from fgmbs import Unknown
 from fgmbs.graph.recordings import JointGraph
 from fgmbs.graph.time_graph import Unknowns
 from fgmbs.inputs import Disturbance
-from fgmbs.losses import Cauchy
+from fgmbs.losses import Cauchy, Tukey
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.likelihood import slope_of_volume
 from fgmbs.problems.smooth.beginning import modelled
@@ -75,6 +75,22 @@ def test_slope_is_that_of_dense_determinants(graphs, which, few, in_parts, monke
     if in_parts:
         monkeypatch.setattr("fgmbs.graph.places.TOGETHER", 4)
     jax.clear_caches()
+    check(graph, x)
+
+
+def test_slope_beside_samples_that_are_ignored(graphs):
+    graph, x = graphs[0]
+    robust = next(k for k, factor in enumerate(graph.factors) if factor.loss is not None)
+    squares = jnp.sort(graph.factors[robust].squares(graph.residuals(x)[robust]).ravel())
+    middle = len(squares) // 2
+    loss = Tukey(float(np.sqrt(squares[middle - 1 : middle + 1].mean())))
+    graph = eqx.tree_at(lambda graph: graph.factors[robust].loss, graph, loss)
+    weight = np.asarray(loss.weight(squares))
+    assert np.sum(weight == 0) >= 2 and np.sum(weight > 0) >= 2
+    check(graph, x, 1e-6)
+
+
+def check(graph, x, step=STEP):
     system, slope = seen(graph, x)
     J, by_theta = map(np.asarray, matrix(system))
     p = x.globals.size
@@ -82,6 +98,6 @@ def test_slope_is_that_of_dense_determinants(graphs, which, few, in_parts, monke
     for k in range(p):
         theta = np.eye(p)[k]
         steps = np.linalg.lstsq(J, -by_theta @ theta)[0].reshape(graph.zeros(x).steps.shape)
-        ends = [moved(graph, x, Unknowns(way * STEP * steps, way * STEP * theta)) for way in (1, -1)]
+        ends = [moved(graph, x, Unknowns(way * step * steps, way * step * theta)) for way in (1, -1)]
         up, down = (dense_volume(seen(graph, end)[0]) for end in ends)
-        assert float(slope[k]) == pytest.approx((up - down) / (2 * STEP), rel=1e-5, abs=1e-7), k
+        assert float(slope[k]) == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-7), k

@@ -19,6 +19,7 @@ from fgmbs.problems.identify import identifiability, identify, likeliest, smooth
 from fgmbs.problems.identify.free import first_thetas
 from fgmbs.problems.smooth.rounds import volume_slope
 from fgmbs.sensors import Encoder
+from fgmbs.status import Status
 from fgmbs.unknowns import freed
 
 INERTIA, STIFFNESS, VISCOUS, POWER, DT, COUNT = 0.2, 2.0, 0.05, 0.02, 0.01, 600
@@ -320,6 +321,24 @@ def test_the_function_of_arrays_knows_as_little_beside_a_size_of_noise(sensors):
     assert np.max(np.abs(fit.bend)) > 0
     assert list(found.parameters.values()) == pytest.approx(list(fit.parameters.values()), rel=1e-6)
     assert list(found.std.values()) == pytest.approx(list(fit.std.values()), rel=1e-4)
+
+
+def test_a_start_that_could_not_be_led_is_no_answer(sensors, monkeypatch):
+    """Where nothing else has converged, and how the likelihood slopes there is not known."""
+    corrected = smoother.corrected
+
+    def ends_early(problem, at, tell, *of_start):
+        if not of_start:
+            at = eqx.tree_at(lambda at: at.status, at, Status.iteration_limit)
+        return corrected(problem, at, tell, *of_start)
+
+    def unknown(problem, at, since, *, enough):
+        return at, np.full(problem.free.size, np.nan)
+
+    monkeypatch.setattr(smoother, "corrected", ends_early)
+    monkeypatch.setattr(smoother, "volume_slope", unknown)
+    with pytest.raises(fgmbs.SolveError, match="reached the iteration limit"):
+        identified(recording()[1], sensors, first=0.3)
 
 
 @pytest.mark.slow
