@@ -1,7 +1,7 @@
 """The actuated pendulums of DFKI and their recordings.
 
-The double one is from https://github.com/dfki-ric-underactuated-lab/double_pendulum. Two designs: A.0 with arms of 0.3 m
-and 0.2 m, C.1 with 0.2 m and 0.3 m. The simple one is from
+The double one is from https://github.com/dfki-ric-underactuated-lab/double_pendulum, in two designs: A.0 with arms of
+0.3 m and 0.2 m, C.1 with 0.2 m and 0.3 m; the simple one from
 https://github.com/dfki-ric-underactuated-lab/torque_limited_simple_pendulum.
 """
 

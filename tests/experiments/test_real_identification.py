@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import dfki_spikes
 import emps
 import equinox as eqx
 import numpy as np
@@ -11,6 +12,7 @@ from rigs import dfki
 
 import fgmbs
 from fgmbs.inputs import Command, RandomWalk
+from fgmbs.losses import Tukey
 from fgmbs.problems.identify import smoother
 from fgmbs.sensors import Encoder
 from fgmbs.status import Status
@@ -115,3 +117,16 @@ def test_numbers_are_led_to_where_they_are_likelier_and_how_little_is_known_is_s
     together = fit(dfki.fitted_a(), free)
     assert found.profiled_log_likelihood > together.profiled_log_likelihood + 10
     assert together.unsettled.startswith("θ still moved")
+
+
+def test_spikes_that_act_are_no_outliers(data_dir):
+    """A torque full of spikes tells what a clean one does, unless a loss takes them for errors."""
+
+    def found(name, loss=None):
+        fit = dfki_spikes.identified(dfki_spikes.read(name), loss, dfki_spikes.WALK)
+        assert fit.status == Status.converged and not fit.unsettled
+        return np.array([fit.parameters[key] for key in ("inertia", "moment")])
+
+    clean = found(dfki_spikes.CLEAN)
+    assert np.all(np.abs(found(dfki_spikes.SPIKY) / clean - 1) < 0.05)
+    assert np.all(found(dfki_spikes.SPIKY, Tukey()) < 0.7 * clean)

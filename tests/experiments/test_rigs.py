@@ -1,5 +1,6 @@
 """The rigs against published matrices, MuJoCo, equations written otherwise, and what is known of their recordings."""
 
+import dfki_spikes
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -50,6 +51,16 @@ def test_friction_under_load():
     dry = rig.coulomb + rig.load * np.sqrt(weight**2 + 1e-4)
     losses = rig.viscous * dq + dry * np.tanh(dq / 0.05) + rig.offset
     np.testing.assert_allclose(equations(rig, q, dq)[3], -np.sum(losses * dq, axis=1), rtol=1e-9)
+
+
+def test_a_simple_pendulum_loses_energy_by_friction_only():
+    rig = dfki.SimplePendulum(0.19, 0.38, 0.02, 0.16)
+    q, dq = (np.asarray(part[:, :1]) for part in STATES)
+    ddq = jax.vmap(lambda q, dq: rig.forces(q, dq, 0.0) / rig.mass_matrix(q)[0])(q, dq)
+    rate = 0.19 * dq * ddq + 9.81 * 0.38 * np.sin(q) * dq
+    np.testing.assert_allclose(rate, -(0.02 * dq + 0.16 * np.tanh(dq / 0.05)) * dq, rtol=1e-9)
+    slopes = jax.vmap(jax.grad(rig.potential))(q)
+    np.testing.assert_allclose(slopes, 9.81 * 0.38 * np.sin(q), rtol=1e-12)
 
 
 def test_a_furuta_pendulum_that_leans_rests_where_it_is_lowest():
@@ -154,6 +165,16 @@ class TestRecordings:
         assert set(dfki.recording("A0_tracking_75s")) == {
             f"{joint}{kind}" for joint in ("shoulder", "elbow") for kind in ("", "_speed", "_torque")
         }
+
+    def test_simple_pendulum_is_lifted_by_the_spikes_of_its_torque(self, data_dir):
+        """From hanging to upright: the median of seven samples did not half the work that the weight took alone."""
+        clean, spiky = (dfki_spikes.read(name) for name in (dfki_spikes.CLEAN, dfki_spikes.SPIKY))
+        assert len(dfki.simple_recording(dfki_spikes.SPIKY)["tau"]) == len(spiky["q"]) == 1170
+        lifted = [dfki_spikes.lifted(recording, 0.37) for recording in (clean, spiky)]
+        assert lifted == pytest.approx(2 * [2 * 9.81 * 0.37], rel=1e-3)
+        with_spikes, without = ([dfki_spikes.work(one, spikes) for one in (clean, spiky)] for spikes in (True, False))
+        assert np.all(np.array(with_spikes) > lifted)
+        assert without[0] == pytest.approx(with_spikes[0], rel=0.02) and without[1] < 0.5 * lifted[1]
 
     def test_filmed_pendulum(self, data_dir):
         recording = ibm.recording(7)
