@@ -22,7 +22,7 @@ class Unknown(eqx.Module):
     """A number to be found, or several; it may stand at any leaf of a mechanism or of a sensor.
 
     Attributes:
-        value: What is most likely before anything is measured; the search begins there.
+        value: What is most likely before anything is measured, by default 0; the search begins there.
         sigma: Standard deviation of the prior N(value, sigma²); infinite for none. With `log` that of the logarithm,
             for small ones the relative standard deviation.
         lower: Least value.
@@ -43,7 +43,7 @@ class Unknown(eqx.Module):
 
     def __init__(
         self,
-        value: Numbers = 0.0,
+        value: Numbers | None = None,
         *,
         sigma: Numbers = np.inf,
         lower: Numbers = -np.inf,
@@ -57,7 +57,7 @@ class Unknown(eqx.Module):
             ArgumentError: Invalid numbers, bounds that are crossed, a value outside of them.
         """
         parts = {
-            "value": jnp.asarray(finite("value", value), dtype=float),
+            "value": jnp.asarray(finite("value", 0.0 if value is None else value), dtype=float),
             "sigma": _perhaps_infinite("sigma", sigma, lambda sigma: sigma <= 0, "positive numbers"),
             "lower": _perhaps_infinite("lower", lower),
             "upper": _perhaps_infinite("upper", upper),
@@ -76,7 +76,7 @@ class Unknown(eqx.Module):
         numbers = self.value, self.lower, self.upper
         if any(isinstance(part, Tracer) for part in numbers):
             return
-        value, lower, upper = map(np.asarray, numbers)
+        none, (value, lower, upper) = ", as none is given" if value is None else "", map(np.asarray, numbers)
         crossed = lower >= upper
         if np.any(crossed):
             low, high = lower[crossed].flat[0], upper[crossed].flat[0]
@@ -84,7 +84,7 @@ class Unknown(eqx.Module):
         outside = (value < lower) | (value > upper)
         if np.any(outside):
             found, low, high = (part[outside].flat[0] for part in (value, lower, upper))
-            raise ArgumentError(f"value: expected a number from {low:g} to {high:g}, its bounds; found {found:g}")
+            raise ArgumentError(f"value: expected a number from {low:g} to {high:g}, its bounds; found {found:g}{none}")
         if log:
             refuse("value", value, value <= 0, "positive numbers, because of log=True")
 

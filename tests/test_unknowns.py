@@ -64,6 +64,7 @@ def test_without_unknown_numbers_nothing_happens():
         ({"lower": np.nan}, "lower: expected numbers; found nan"),
         ({"lower": 2, "upper": 1}, "lower: expected a number below upper, which is 1; found 2"),
         ({"value": 3, "upper": 1}, "value: expected a number from -inf to 1, its bounds; found 3"),
+        ({"lower": 1, "upper": 2}, "value: expected a number from 1 to 2, its bounds; found 0, as none is given"),
         ({"value": -1, "log": True}, "value: expected positive numbers, because of log=True; found -1"),
         (
             {"value": (1, 2), "sigma": (1, 2, 3)},

@@ -147,6 +147,9 @@ def _unknown(name: str, place: _Place, wanted: Any, recordings: int) -> Unknown:
 def _wanted(place: _Place, kind: str, wanted: Any) -> Unknown:
     """What is said of a number: all forms of it as an `Unknown`."""
     if is_unknown(wanted):
+        own = known(place.value)
+        if kind in _POSITIVE | {"sigma"} and np.all(own) and not is_traced(wanted) and not np.any(wanted.value):
+            raise ArgumentError(f"value: expected a positive number, where the search begins; found 0; it has {own}")
         return wanted
     free = wanted is True or wanted is None
     if free and is_unknown(place.value):
@@ -163,7 +166,8 @@ def _wanted(place: _Place, kind: str, wanted: Any) -> Unknown:
     elif isinstance(wanted, Real | np.ndarray | jax.Array) and not isinstance(wanted, bool):
         given, shape = np.asarray(wanted), np.shape(value)
         if given.shape not in ((), shape) or not np.issubdtype(given.dtype, np.number):
-            raise ArgumentError(f"expected {_numbers(shape)} as first value; found {given!r}")
+            pair = "; a pair of bounds is a tuple" if given.shape == (2,) else ""
+            raise ArgumentError(f"expected {_numbers(shape)} as first value; found {given!r}{pair}")
         said = {"value": np.broadcast_to(given.astype(float), shape)}
     elif free:
         said = {}

@@ -117,6 +117,18 @@ def test_a_size_to_be_found_may_have_bounds(bounds):
         ({"rod.mass": {"sigmas": 1.0}}, r"free\['rod.mass'\]: there is no argument 'sigmas'; did you mean 'sigma'"),
         ({"rod.mass": {"sigma": -1.0}}, r"free\['rod.mass'\]: sigma: expected positive numbers; found -1"),
         ({"rod.mass": (True, 2.0)}, r"free\['rod.mass'\]: expected a pair of bounds"),
+        (
+            {"rod.mass": np.array((0.1, 2.0))},
+            r"expected a number as first value; found .*; a pair of bounds is a tuple",
+        ),
+        (
+            {"rod.mass": Unknown(sigma=1.0)},
+            r"free\['rod.mass'\]: value: expected a positive number, where .* found 0; it",
+        ),
+        (
+            {"enc.sigma": Unknown(sigma=1.0)},
+            r"free\['enc.sigma'\]: value: expected a positive number, .*; it has 0.001",
+        ),
         ({"motor.limit": True}, r"free\['motor.limit'\]: expected a first value, as the command has no limit"),
         ({"motor.limit": (1.0, 2.0)}, r"free\['motor.limit'\]: expected a first value"),
         ({"disturbance.power": (1.0, 0.5)}, r"free\['disturbance.power'\]: lower: expected a number below upper"),
