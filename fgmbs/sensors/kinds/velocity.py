@@ -75,5 +75,9 @@ class Velocity(AbstractSensor):
             check_unit(str(self.of), self.unit, mechanism.velocity_units[place])
             return reading.dq[place][None]
         here = self.place
-        _, v = rate(mechanism, reading, lambda q, t: here.position(mechanism, q, t))
+        if here.body is None:
+            _, v = rate(mechanism, reading, lambda q, t: here.position(mechanism, q, t))
+        else:
+            _, moving = mechanism.body_motion(here.body, reading.q, reading.dq, reading.t)
+            v = here.on(*moving)
         return along(self.axes, v)
