@@ -6,7 +6,7 @@ from typing import TypeAlias
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from scipy import special
 
 from fgmbs.compiled.program import ONCE, program
@@ -21,6 +21,11 @@ class AbstractLoss(eqx.Module):
 
     threshold: eqx.AbstractVar[float]
 
+    @property
+    def is_convex(self) -> bool:
+        """Whether it grows with ‖r‖ at least as fast as along a line, so that it has no minima of its own."""
+        return False
+
     @abc.abstractmethod
     def rho(self, s: Squares) -> Squares:
         """ρ(s); the cost of a factor is ½ρ(‖r‖²)."""
@@ -34,6 +39,10 @@ class Huber(AbstractLoss):
     """Quadratic up to the threshold, linear beyond."""
 
     threshold: float = 1.345
+
+    @property
+    def is_convex(self) -> bool:
+        return True
 
     def rho(self, s: Squares) -> Squares:
         k = self.threshold
@@ -68,6 +77,28 @@ class Tukey(AbstractLoss):
 
     def weight(self, s: Squares) -> Squares:
         return jnp.maximum(1 - s / self.threshold**2, 0.0) ** 2
+
+
+def ignores_samples(loss: AbstractLoss | None) -> bool:
+    """Whether samples hardly count that are far off, so that an estimate that is wrong may ignore what is right."""
+    return loss is not None and not loss.is_convex
+
+
+class Led(AbstractLoss):
+    """Huber's loss as long as it is far from a solution, then another: what is ignored there might be right."""
+
+    loss: AbstractLoss
+    far: Bool[Array, ""]
+
+    @property
+    def threshold(self) -> float:
+        return self.loss.threshold
+
+    def rho(self, s: Squares) -> Squares:
+        return jnp.where(self.far, Huber().rho(s), self.loss.rho(s))
+
+    def weight(self, s: Squares) -> Squares:
+        return jnp.where(self.far, Huber().weight(s), self.loss.weight(s))
 
 
 @program(**ONCE)

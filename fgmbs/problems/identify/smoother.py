@@ -39,7 +39,7 @@ from fgmbs.problems.identify.likeliest import (
     with_globals,
 )
 from fgmbs.problems.smooth.beginning import SmoothingState, begun_at, begun_once
-from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
+from fgmbs.problems.smooth.iteration import LOOSER, on_the_way, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import looked, lowered_rounds, resizing, resumed, seen_by, surveyed, volume_slope
 from fgmbs.problems.smooth.slopes import size_slopes
@@ -167,11 +167,10 @@ def found_by_smoother(problem: SmoothingProblem, starts: Float[Array, "starts p"
         at, climbs = first, []
         try:
             count = 0
-            for factor in (*LOOSER, 1.0):
-                looser = problem.loosened(factor) if factor != 1.0 else problem
-                last = factor == 1.0
+            for factor in (*on_the_way(problem), None):
+                looser, last = problem if factor is None else problem.loosened(factor), factor is None
                 rounds = to_the_end(looser, begun_at(looser, at, sizes=last), enough=ENOUGH)
-                for at in rounds if last else itertools.islice(rounds, ON_THE_WAY):
+                for at in itertools.islice(rounds, None if factor in (None, 1.0) else ON_THE_WAY):
                     tell("solving" if last else "solving with larger forces", count, float(at.look.cost))
                     count += 1
             climbs.append(corrected(problem, at, tell))

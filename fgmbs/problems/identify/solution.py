@@ -46,7 +46,7 @@ from fgmbs.problems.identify.smoother import (
     with_wide_priors,
 )
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at, model_and_data
-from fgmbs.problems.smooth.iteration import LOOSER
+from fgmbs.problems.smooth.iteration import LOOSER, on_the_way
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import improved, resized, resizing, resumed, surveyed
 from fgmbs.problems.smooth.slopes import size_slopes
@@ -257,7 +257,7 @@ def _solve_jvp(primals, tangents):
 
 def _led(problem: SmoothingProblem) -> tuple[SmoothingProblem, SmoothingState, SmoothingState]:
     """(the problem with wide priors, a first motion, its solution), led by large forces."""
-    factors = LOOSER[0], 1.0, *LOOSER, 1.0
+    factors = LOOSER[0], 1.0, *on_the_way(problem), 1.0
     numbers = lambda problem: (problem.inputs, problem.sizes.value)
     sizes = [numbers(problem.loosened(factor) if factor != 1.0 else problem) for factor in factors]
     last = len(factors) - 1
@@ -269,12 +269,13 @@ def _led(problem: SmoothingProblem) -> tuple[SmoothingProblem, SmoothingState, S
 
     def stage(reached, of):
         first, at, sigma = reached
-        k, own = of
+        k, most, own = of
         here = eqx.tree_at(lambda p: (*numbers(p), p.free.sigma), problem, (*own, sigma))
         going = begun_at(here, at, sizes=False, held=jnp.where(k == 1, weight, 0.0))
         search = _where(k == last, begun_at(here, at).search, going.search)
-        going = eqx.tree_at(lambda at: (at.search, at.look), going, (search, at.look), is_leaf=_is_none)
-        after = _rounds(here, going, jnp.where(k == last, _ENDLESS, ON_THE_WAY))
+        new = search, at.look, k != last
+        going = eqx.tree_at(lambda at: (at.search, at.look, at.far), going, new, is_leaf=_is_none)
+        after = _rounds(here, going, most)
         finite = jnp.all(jnp.isfinite(after.x.globals))
         along = with_globals(at, jnp.where(finite, after.x.globals, at.x.globals))
 
@@ -284,7 +285,8 @@ def _led(problem: SmoothingProblem) -> tuple[SmoothingProblem, SmoothingState, S
         sigma = jax.lax.cond(k == 0, widened, lambda: sigma)
         return (_where(k == 1, along, first), _where(k == 1, along, after), sigma), None
 
-    stages = jnp.arange(len(factors)), jax.tree.map(lambda *leaves: jnp.stack(leaves), *sizes)
+    most = [_ENDLESS if factor == 1.0 and k > 1 else ON_THE_WAY for k, factor in enumerate(factors)]
+    stages = jnp.arange(len(factors)), jnp.asarray(most), jax.tree.map(lambda *leaves: jnp.stack(leaves), *sizes)
     (first, at, sigma), _ = jax.lax.scan(stage, (at, at, held.free.sigma), stages)
     return eqx.tree_at(lambda p: p.free.sigma, problem, sigma), first, at
 

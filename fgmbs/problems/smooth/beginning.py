@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 from fgmbs.compiled.one_kernel import one_kernel
 from fgmbs.compiled.program import ONCE, program
 from fgmbs.graph.time_graph import Look, Unknowns
+from fgmbs.losses import Led, ignores_samples
 from fgmbs.problems.estimation.arguments import nominal_delays
 from fgmbs.problems.estimation.first_state import FIRST_STEPS, Stage, Starts, best_start
 from fgmbs.problems.estimation.graph import EstimationModel, StepData
@@ -44,6 +45,8 @@ class SmoothingState(eqx.Module):
     """With which the solver ended, and begins again."""
     held: Scalar
     """Weight by which steps are held where they are, while θ alone is looked for; 0 for none."""
+    far: Bool[Array, ""]
+    """The solution of a problem on the way: no sample is ignored yet, see `Led`."""
     search: SizeSearch
     delays: Float[Array, " sensors"]
     """With which the samples are placed [s]."""
@@ -70,10 +73,19 @@ def most_rounds(search: SizeSearch) -> int:
 
 
 def model_and_data(problem: SmoothingProblem, at: SmoothingState) -> tuple[EstimationModel, StepData]:
-    model = problem.model(at.search.logs, at.delays)
+    model = _led(problem.model(at.search.logs, at.delays), at.far)
     data = problem.data(at.delays, at.first, at.behind, at.x.globals)
     prior = jnp.where(at.held > 0, at.x.steps, data.prior)
     return model, data._replace(prior=prior, prior_weights=data.prior_weights + at.held)
+
+
+def _led(model: EstimationModel, far: Bool[Array, ""] | bool) -> EstimationModel:
+    """The model, whose losses ignore no sample while it is far from a solution."""
+    losses = {k: sensor.loss for k, sensor in enumerate(model.sensors) if ignores_samples(sensor.loss)}
+    if not losses:
+        return model
+    where = lambda model: [model.sensors[k].channel.loss for k in losses]
+    return eqx.tree_at(where, model, [Led(loss, jnp.asarray(far)) for loss in losses.values()])
 
 
 @program
@@ -102,7 +114,7 @@ def _guess(problem: SmoothingProblem):
     """(steps, θ, first step, what was seen of the starts) of a single recording, as if there were no other."""
     problem = eqx.tree_at(lambda problem: problem.free, problem, problem.free.alone())
     delays, recording = nominal_delays(problem.sensors), problem.recording
-    model, candidates = problem.model(problem.sizes.value, delays), problem.starts_on_constraints()
+    model, candidates = _led(problem.model(problem.sizes.value, delays), True), problem.starts_on_constraints()
     # A filter that does not look back cannot find how late a command acts.
     model = eqx.tree_at(lambda model: model.recorded, model, ())
     data = problem.data(delays, candidates[0], candidates[0])
@@ -164,6 +176,7 @@ def at_first(problem: SmoothingProblem, x: Unknowns, first: Array, behind: Array
         weighed=x.globals,
         damping=jnp.zeros((), x.steps.dtype),
         held=jnp.zeros((), x.steps.dtype),
+        far=jnp.asarray(False),
         search=search,
         delays=nominal_delays(problem.sensors),
         look=None,
@@ -186,13 +199,14 @@ def begun_at(
     Args:
         problem: The problem.
         near: The end of the other one.
-        sizes: Unknown sizes of noise are to be found.
+        sizes: Unknown sizes of noise are to be found. Otherwise it is a problem on the way to another.
         held: Weight by which its steps are held.
     """
     at = at_first(problem, near.x, near.first, near.behind)
     search = at.search if sizes else at.search.ended()
     held = jnp.asarray(held, at.held.dtype)
-    return eqx.tree_at(lambda at: (at.starts, at.search, at.held), at, (near.starts, search, held))
+    new = near.starts, search, held, jnp.asarray(not sizes)
+    return eqx.tree_at(lambda at: (at.starts, at.search, at.held, at.far), at, new)
 
 
 def _untried(recording: RecordingData) -> Starts:

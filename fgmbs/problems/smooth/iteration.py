@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from fgmbs.losses import ignores_samples
 from fgmbs.problems.smooth.beginning import SmoothingState
 from fgmbs.problems.smooth.problem import SmoothingProblem
 from fgmbs.problems.smooth.rounds import improved, resized, surveyed
@@ -14,6 +15,13 @@ POOR = 2.5
 """Cost by reading of a solution beside which there may be a better one; noise leaves a half."""
 _PATIENCE = 8
 """Rounds of which each gains as much as the last one, within which a solution has to become worth it."""
+
+
+def on_the_way(problem: SmoothingProblem) -> tuple[float, ...]:
+    """Factors of unknown forces on the way to a problem; last 1 where a loss may ignore samples, of which none is
+    ignored before that problem is solved, see `Led`."""
+    ignoring = any(ignores_samples(sensor.loss) for sensor in problem.sensors)
+    return (*LOOSER, 1.0) if ignoring else LOOSER
 
 
 def to_the_end(

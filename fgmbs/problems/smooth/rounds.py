@@ -127,6 +127,7 @@ def _improved(
         weighed=weighed,
         damping=state.damping,
         held=at.held,
+        far=at.far,
         search=at.search,
         delays=jnp.where(again, late, at.delays),
         look=state.look,

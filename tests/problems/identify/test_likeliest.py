@@ -8,12 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rod import INPUTS, T, measured, rod
+from rod import START as ROD_START
 from scipy.linalg import expm
 from scipy.optimize import minimize, minimize_scalar
 
 import fgmbs
 from fgmbs.errors import Interrupted
 from fgmbs.inputs import Disturbance
+from fgmbs.losses import Tukey
 from fgmbs.mechanisms.base import AbstractMechanism
 from fgmbs.problems.identify import identifiability, identify, likeliest, smoother, solution
 from fgmbs.problems.identify.free import first_thetas
@@ -321,6 +324,22 @@ def test_the_function_of_arrays_knows_as_little_beside_a_size_of_noise(sensors):
     assert np.max(np.abs(fit.bend)) > 0
     assert list(found.parameters.values()) == pytest.approx(list(fit.parameters.values()), rel=1e-6)
     assert list(found.std.values()) == pytest.approx(list(fit.std.values()), rel=1e-4)
+
+
+def test_samples_are_not_ignored_before_numbers_are_found():
+    """Of a rod 2.5 times too light Tukey's loss would ignore all that contradicts it, and call it right."""
+    (encoder,), read = measured(rod(), 1e-3, 0)
+    rng = np.random.default_rng(1)
+    spikes = (rng.random(len(T)) < 0.05) * rng.normal(size=len(T)) * 0.3
+    signals = fgmbs.Recording.of(T, {"enc": read["enc"].values + spikes}, units={"enc": "rad"})
+    signals = signals.merged(fgmbs.Recording.of(T, {"u": read["u"].values}, source="motor"))
+    sensors = [Encoder("enc", of="theta", sigma=1e-3, loss=Tukey())]
+    fit = fgmbs.identify(rod(0.8, 0.2), signals, sensors, INPUTS, free=["rod.mass", "rod.I0"], start=ROD_START)
+    assert fit.parameters["rod.mass"] == pytest.approx(2.0, abs=2 * fit.std["rod.mass"])
+    assert fit.parameters["rod.I0"] == pytest.approx(0.501, abs=2 * fit.std["rod.I0"])
+    assert fit.std["rod.mass"] < 3e-3
+    found = np.asarray(fit.states.fits[0].outliers)
+    assert len(found) == pytest.approx(np.sum(np.abs(spikes) > 5e-3), abs=3)
 
 
 def test_a_start_that_could_not_be_led_is_no_answer(sensors, monkeypatch):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 
 from fgmbs.problems.smooth.beginning import SmoothingState, begun, begun_at
-from fgmbs.problems.smooth.iteration import LOOSER, to_the_end
+from fgmbs.problems.smooth.iteration import LOOSER, on_the_way, to_the_end
 from fgmbs.problems.smooth.problem import SmoothingProblem
 
 _ON_THE_WAY = 5
@@ -16,7 +16,7 @@ _ON_THE_WAY = 5
 def led_by_larger_forces(problem: SmoothingProblem) -> SmoothingState:
     """Where unknown forces lead that are far larger, and become smaller step by step."""
     near = begun(problem.loosened(LOOSER[0]))
-    for factor in LOOSER:
+    for factor in on_the_way(problem):
         looser = problem.loosened(factor)
         *_, near = itertools.islice(to_the_end(looser, begun_at(looser, near, sizes=False)), _ON_THE_WAY)
     return near
