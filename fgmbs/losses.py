@@ -23,7 +23,7 @@ class AbstractLoss(eqx.Module):
 
     @property
     def is_convex(self) -> bool:
-        """Whether it grows with ‖r‖ at least as fast as along a line, so that it has no minima of its own."""
+        """Whether ½ρ(‖r‖²) is convex in r: what is far off pulls at least as much as what is near."""
         return False
 
     @abc.abstractmethod
