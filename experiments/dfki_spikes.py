@@ -15,6 +15,7 @@ of the torque lifts the arm, and is lost to friction. Without its spikes it woul
 import time
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import tyro
 from rigs import dfki
@@ -83,8 +84,8 @@ def work(recording: fgmbs.Recording, spikes: bool) -> float:
 
 def lifted(recording: fgmbs.Recording, moment: float) -> float:
     """What an arm of this moment gained from rest to rest by its weight [J]."""
-    q = recording["q"].values
-    return float(9.81 * moment * (np.cos(q[0]) - np.cos(q[-1])))
+    arm, q = SimplePendulum(0.0, moment, 0.0, 0.0), jnp.asarray(recording["q"].values)
+    return float(arm.potential(q[-1:]) - arm.potential(q[:1]))
 
 
 def main(walk: float = WALK, out: Path = Path("results/dfki_spikes")) -> None:

@@ -76,7 +76,8 @@ class Unknown(eqx.Module):
         numbers = self.value, self.lower, self.upper
         if any(isinstance(part, Tracer) for part in numbers):
             return
-        none, (value, lower, upper) = ", as none is given" if value is None else "", map(np.asarray, numbers)
+        none = ", as none is given" if value is None else ""
+        value, lower, upper = map(np.asarray, numbers)
         crossed = lower >= upper
         if np.any(crossed):
             low, high = lower[crossed].flat[0], upper[crossed].flat[0]
@@ -165,8 +166,7 @@ class Place(eqx.Module):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each of its numbers is called: "NAME@RECORDING" where each has its own, with its row where there are
-        several."""
+        """Names of its numbers: "NAME@RECORDING" where each has its own, and "[ROW]" where there are several."""
         names = [self.name] if self.copies == 1 else [f"{self.name}@{k}" for k in range(self.copies)]
         rows = [""] if self.width == 1 else [f"[{k}]" for k in range(self.width)]
         return tuple(name + row for name in names for row in rows)

@@ -6,6 +6,7 @@ https://github.com/dfki-ric-underactuated-lab/torque_limited_simple_pendulum.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -106,21 +107,10 @@ class SimplePendulum(AbstractMechanism):
     gravity: Float[Array, ""] = eqx.field(converter=as_array, default=9.81)
     """[m/s²]"""
 
-    @property
-    def coordinate_names(self) -> tuple[str, ...]:
-        return ("joint",)
-
-    @property
-    def constraint_names(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def actuator_names(self) -> tuple[str, ...]:
-        return ("joint",)
-
-    @property
-    def reference(self) -> Float[Array, "1"]:
-        return jnp.zeros(1)
+    coordinate_names = ("joint",)
+    constraint_names = ()
+    actuator_names = ("joint",)
+    reference = jnp.zeros(1)
 
     def evaluated(self) -> "SimplePendulum":
         return self
@@ -136,7 +126,7 @@ class SimplePendulum(AbstractMechanism):
 
     def forces(self, q, dq, t):
         friction = fgmbs.Friction(self.viscous, self.coulomb, width=WIDTH)
-        return -self.gravity * self.moment * jnp.sin(q) - friction(dq)
+        return -jax.grad(self.potential)(q) - friction(dq)
 
     def actuation(self, q, t):
         return jnp.ones((1, 1), dtype=q.dtype)

@@ -328,13 +328,12 @@ def test_the_function_of_arrays_knows_as_little_beside_a_size_of_noise(sensors):
 
 def test_samples_are_not_ignored_before_numbers_are_found():
     """Of a rod 2.5 times too light Tukey's loss would ignore all that contradicts it, and call it right."""
-    (encoder,), read = measured(rod(), 1e-3, 0)
+    _, read = measured(rod(), 1e-3, 0)
     rng = np.random.default_rng(1)
     spikes = (rng.random(len(T)) < 0.05) * rng.normal(size=len(T)) * 0.3
-    signals = fgmbs.Recording.of(T, {"enc": read["enc"].values + spikes}, units={"enc": "rad"})
-    signals = signals.merged(fgmbs.Recording.of(T, {"u": read["u"].values}, source="motor"))
+    wild = fgmbs.Recording({**read.signals, **fgmbs.Recording.of(T, {"enc": read["enc"].values + spikes}).signals})
     sensors = [Encoder("enc", of="theta", sigma=1e-3, loss=Tukey())]
-    fit = fgmbs.identify(rod(0.8, 0.2), signals, sensors, INPUTS, free=["rod.mass", "rod.I0"], start=ROD_START)
+    fit = fgmbs.identify(rod(0.8, 0.2), wild, sensors, INPUTS, free=["rod.mass", "rod.I0"], start=ROD_START)
     assert fit.parameters["rod.mass"] == pytest.approx(2.0, abs=2 * fit.std["rod.mass"])
     assert fit.parameters["rod.I0"] == pytest.approx(0.501, abs=2 * fit.std["rod.I0"])
     assert fit.std["rod.mass"] < 3e-3
