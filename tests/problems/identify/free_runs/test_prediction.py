@@ -74,7 +74,8 @@ def numbers(prediction, found):
 def test_numbers_are_found_without_noise(several):
     _, found = several
     assert found.status == Status.converged and int(found.iterations) < 10
-    assert float(found.cost) < 1e-4
+    # Of the cost a prior is left that does not stand at the true start.
+    assert sum(np.sum(np.square(misses)) for misses in found.residuals) / 2 < 1e-4
     assert bool(jnp.all(found.run_status == Status.converged))
     np.testing.assert_allclose(found.covariance @ found.information, np.eye(len(found.theta)), atol=1e-8)
 
@@ -174,6 +175,8 @@ def test_loss_is_one_for_optax(pendulum):
     state = method.init(y)
     for _ in range(60):
         y, state = step(y, state)
+        if optax.tree_utils.tree_get(state, "value") < 1e-9:
+            break  # at the minimum a line search finds nothing but rounding, which may lead it away
     np.testing.assert_allclose(start.theta + scale.theta * y.theta, -9.81, atol=1e-5)
 
 
